@@ -1,0 +1,1 @@
+//! Stage two: bring each delivery to its endpoint, in order per mailbox.

@@ -1,0 +1,1 @@
+//! The sample receiver, the demo set-up and the books that must balance.

@@ -1,0 +1,1 @@
+//! The only outbound HTTP: address policy, DNS, TLS, caps, deadlines.

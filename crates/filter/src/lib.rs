@@ -1,0 +1,1 @@
+//! Parse, compile, evaluate and explain subscription filters.

@@ -1,0 +1,1 @@
+//! The front door: accept events over HTTP and append them to the log.

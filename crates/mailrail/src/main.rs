@@ -1,0 +1,2 @@
+//! mailrail.
+fn main() {}

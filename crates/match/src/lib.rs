@@ -1,0 +1,1 @@
+//! Stage one: decide which subscriptions want an event.

@@ -1,0 +1,1 @@
+//! Retry schedule and outcome arithmetic, fed with now.

@@ -1,0 +1,1 @@
+//! Tenants, apps, endpoints, subscriptions, keys and secrets in Postgres or SQLite.

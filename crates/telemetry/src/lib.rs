@@ -1,0 +1,12 @@
+//! Tracing set-up and the catalogue of metric names.
+//!
+//! **Always holds**: every metric of mailrail is defined in [`catalogue`](Metrics) here, once, with its unit and help;
+//! no label holds a tenant, an endpoint or a URL, so the number of series does not grow with customers.
+//!
+//! **Deliberately absent**: global state. [`Metrics`] is made once by the binary and passed on.
+
+mod logs;
+mod metrics;
+
+pub use logs::{LogFormat, init_logs};
+pub use metrics::{DeliverMetrics, IngestMetrics, MatchMetrics, Metrics, OutcomeLabels, ReasonLabels, StatusLabels};

@@ -1,0 +1,96 @@
+//! An event: an immutable fact given by a producer.
+
+use bytes::Bytes;
+
+use crate::{EventId, TenantId, Timestamp};
+
+/// An accepted event. Its body is bytes and is never re-serialised: what the endpoint receives is what was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Names the occurrence; see [`EventId::derive`].
+    pub id: EventId,
+    /// Whose event this is; taken from the credential, never from the body.
+    pub tenant: TenantId,
+    /// CloudEvents context attributes.
+    pub attributes: Attributes,
+    /// What the event is about; order is promised per key. `None`: no key could be read, never an error.
+    pub ordering_key: Option<String>,
+    /// The raw payload.
+    pub body: Bytes,
+    /// W3C trace context of the request that brought it.
+    pub trace: Option<TraceContext>,
+    /// When ingest took it in.
+    pub accepted_at: Timestamp,
+    /// Record fields written by a newer version, kept for the next reader. Opaque.
+    pub unknown: Bytes,
+}
+
+/// CloudEvents 1.0 context attributes. `specversion` is always 1.0 and not kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Attributes {
+    /// `id`: unique per `source`.
+    pub id: String,
+    /// `source`: URI-reference of the producer's context.
+    pub source: String,
+    /// `type`: what happened.
+    pub event_type: String,
+    /// `subject`, when given.
+    pub subject: Option<String>,
+    /// `time` as the producer wrote it (RFC 3339).
+    pub time: Option<String>,
+    /// `datacontenttype`, with parameters, untouched.
+    pub content_type: Option<String>,
+    /// `dataschema`, when given.
+    pub data_schema: Option<String>,
+    /// Extension attributes in the producer's order, unknown ones included.
+    pub extensions: Vec<Attribute>,
+}
+
+/// One extension attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attribute {
+    /// Lower-case letters and digits (CloudEvents 1.0, "naming conventions").
+    pub name: String,
+    /// Its value with the type it came with.
+    pub value: AttributeValue,
+}
+
+/// The CloudEvents types that JSON can tell apart; all others (URI, Timestamp, Binary) travel as strings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttributeValue {
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A 32-bit signed integer, as the specification bounds it.
+    Integer(i32),
+    /// Anything else.
+    String(String),
+}
+
+impl AttributeValue {
+    /// The canonical string of the value (CloudEvents 1.0, "type system").
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            AttributeValue::Boolean(b) => b.to_string(),
+            AttributeValue::Integer(i) => i.to_string(),
+            AttributeValue::String(s) => s.clone(),
+        }
+    }
+}
+
+impl Attributes {
+    /// The extension called `name`, if the event has it.
+    #[must_use]
+    pub fn extension(&self, name: &str) -> Option<&AttributeValue> {
+        self.extensions.iter().find(|a| a.name == name).map(|a| &a.value)
+    }
+}
+
+/// W3C trace context, carried in records so that one trace spans both stages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    /// `traceparent`, validated when it was taken in.
+    pub traceparent: String,
+    /// `tracestate`, or empty.
+    pub tracestate: String,
+}

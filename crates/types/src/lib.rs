@@ -1,0 +1,28 @@
+//! The nouns and ids of mailrail.
+//!
+//! Everything the stages talk about is defined here once: [`Event`], [`Delivery`], [`Mailbox`], [`Attempt`],
+//! [`Outcome`], [`DeadLetter`], and what a tenant sets up ([`Tenant`], [`App`], [`Endpoint`], [`Subscription`]).
+//!
+//! **Always holds**: a constructed id is valid; an event's body is bytes and nothing here re-serialises it; the id of a
+//! delivery follows from its event and its subscription alone, so matching twice gives the same id.
+//!
+//! **Deliberately absent**: I/O, clocks, randomness, async, serialisation formats. `now` is always an argument.
+
+mod attempt;
+mod delivery;
+mod event;
+mod id;
+mod mailbox;
+mod setup;
+mod time;
+
+pub use attempt::{Attempt, AttemptResult, CancelReason, DeadReason, ErrorCode, Outcome, RetryReason};
+pub use delivery::{DeadLetter, Delivery, History};
+pub use event::{Attribute, AttributeValue, Attributes, Event, TraceContext};
+pub use id::{AppId, DeliveryId, EndpointId, EventId, IdError, KeyId, SubscriptionId, TenantId};
+pub use mailbox::{Mailbox, MailboxKey, PartitionCount, source_mailbox};
+pub use setup::{
+    ApiKey, App, Endpoint, EventType, FilterLanguage, FilterSource, HeaderError, JsonPath, JsonPathError, Secret,
+    Subscription, Tenant, check_header,
+};
+pub use time::Timestamp;

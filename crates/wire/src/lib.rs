@@ -1,0 +1,1 @@
+//! Protobuf records and their conversion from and to types.

@@ -1,0 +1,2 @@
+//! Checks and generators of the repository.
+fn main() {}

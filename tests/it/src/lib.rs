@@ -1,0 +1,1 @@
+//! Integration tests on real processes and real services.
