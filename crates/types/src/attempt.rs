@@ -138,8 +138,6 @@ codes!(
         SubscriptionDeleted = "subscription_deleted",
         /// The tenant was deleted.
         TenantDeleted = "tenant_deleted",
-        /// The same delivery was already settled: a producer or match ran twice.
-        Duplicate = "duplicate",
     }
 );
 

@@ -1,1 +1,44 @@
-//! Protobuf records and their conversion from and to types.
+//! The records: protobuf, and its conversion from and to the nouns of `types`.
+//!
+//! **Always holds**: what was decoded and is encoded again keeps every top-level field, those of a newer version included;
+//! an event's body is copied, never re-serialised; a record that cannot be understood is an [`Error`], never a guess.
+//!
+//! **Deliberately absent**: business rules. The only serialisation of records; the `.proto` files are in `proto/`.
+
+mod attempt;
+mod dead_letter;
+mod delivery;
+mod error;
+mod event;
+mod unknown;
+
+pub use attempt::{decode_attempt, encode_attempt};
+pub use dead_letter::{decode_dead_letter, encode_dead_letter};
+pub use delivery::{decode_delivery, encode_delivery};
+pub use error::Error;
+pub use event::{decode_event, encode_event};
+
+/// Generated from `proto/`.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+mod proto {
+    pub mod event {
+        include!(concat!(env!("OUT_DIR"), "/mailrail.event.v1.rs"));
+    }
+    pub mod delivery {
+        include!(concat!(env!("OUT_DIR"), "/mailrail.delivery.v1.rs"));
+    }
+    pub mod attempt {
+        include!(concat!(env!("OUT_DIR"), "/mailrail.attempt.v1.rs"));
+    }
+    pub mod deadletter {
+        include!(concat!(env!("OUT_DIR"), "/mailrail.deadletter.v1.rs"));
+    }
+    pub mod journal {
+        include!(concat!(env!("OUT_DIR"), "/mailrail.journal.v1.rs"));
+    }
+}
+
+/// Entries of the journal topic, as generated: the delivery protocol gives them their meaning.
+pub mod journal {
+    pub use super::proto::journal::*;
+}
