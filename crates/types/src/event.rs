@@ -21,6 +21,9 @@ pub struct Event {
     pub trace: Option<TraceContext>,
     /// When ingest took it in.
     pub accepted_at: Timestamp,
+    /// Change-feed position of the set-up that ingest accepted it with (`Directory::seq`): match must have seen it before
+    /// it may conclude that nobody wants the event.
+    pub setup_seq: u64,
     /// Record fields written by a newer version, kept for the next reader. Opaque.
     pub unknown: Bytes,
 }

@@ -30,6 +30,7 @@ pub fn encode_event(event: &Event) -> Bytes {
         traceparent: trace.map(|t| t.traceparent.clone()).unwrap_or_default(),
         tracestate: trace.map(|t| t.tracestate.clone()).unwrap_or_default(),
         accepted_at_ms: event.accepted_at.millis(),
+        setup_seq: event.setup_seq,
     };
     encode_with(&message, &event.unknown)
 }
@@ -59,6 +60,7 @@ pub fn decode_event(record: &Bytes) -> Result<Event, Error> {
         trace: (!m.traceparent.is_empty())
             .then_some(TraceContext { traceparent: m.traceparent, tracestate: m.tracestate }),
         accepted_at: Timestamp(m.accepted_at_ms),
+        setup_seq: m.setup_seq,
         unknown,
     })
 }

@@ -33,6 +33,7 @@ fn event() -> Event {
             tracestate: "k=v".into(),
         }),
         accepted_at: Timestamp(1_796_029_200_123),
+        setup_seq: 8,
         unknown: Bytes::new(),
     }
 }
