@@ -1,0 +1,40 @@
+//! What is given up → dead-letters topic.
+
+use bytes::Bytes;
+use mailrail_log::NewRecord;
+use mailrail_types::{DeadLetter, DeadReason};
+
+use crate::decode::Held;
+use crate::record::append;
+use crate::service::Shared;
+
+/// Writes the dead letter: the delivery with its payload, why, and its last attempts. A letter that is larger than the log
+/// takes goes without the attempts; they are in the attempts topic. `false`: it is not written.
+pub(crate) async fn bury(shared: &Shared, partition: u32, held: &Held, reason: DeadReason) -> bool {
+    tracing::info!(
+        delivery.id = %held.delivery.id, tenant = %held.delivery.event.tenant, endpoint = %held.delivery.endpoint,
+        reason = reason.code(), attempts = held.delivery.history.attempts, "delivery given up"
+    );
+    let mut letter = DeadLetter {
+        delivery: held.delivery.clone(),
+        reason,
+        died_at: shared.now(),
+        attempts: held.attempts.clone(),
+        unknown: Bytes::new(),
+    };
+    let topic = &shared.config.dead_letters_topic;
+    if append(shared, topic, partition, vec![letter_record(&letter)]).await {
+        return true;
+    }
+    letter.attempts.clear();
+    append(shared, topic, partition, vec![letter_record(&letter)]).await
+}
+
+fn letter_record(letter: &DeadLetter) -> NewRecord {
+    let key = letter.delivery.mailbox.key();
+    NewRecord {
+        key: Bytes::copy_from_slice(key.as_str().as_bytes()),
+        value: mailrail_wire::encode_dead_letter(letter),
+        headers: Vec::new(),
+    }
+}

@@ -1,0 +1,42 @@
+//! What stage two needs to know.
+
+use std::time::Duration;
+
+use mailrail_mailbox::Limits;
+use mailrail_policy::RetrySchedule;
+
+/// Settings of stage two.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Deliveries come from here.
+    pub deliveries_topic: String,
+    /// What happened goes here.
+    pub attempts_topic: String,
+    /// What was given up goes here.
+    pub dead_letters_topic: String,
+    /// Records that cannot be understood go here.
+    pub quarantine_topic: String,
+    /// Consumer group on the deliveries topic.
+    pub group: String,
+    /// What the window of one partition may hold.
+    pub window: Limits,
+    /// Bytes that the windows of this process may hold together.
+    pub bytes_max: usize,
+    /// Attempts of this process that run at the same time.
+    pub attempts_in_flight_max: usize,
+    /// Total time of one attempt, unless the endpoint has its own.
+    pub attempt_timeout: Duration,
+    /// When a failed delivery is tried again.
+    pub retry: RetrySchedule,
+    /// Between two commits.
+    pub commit_interval: Duration,
+    /// How long running attempts may finish when a partition is revoked or the process stops.
+    pub hand_over: Duration,
+}
+
+/// Ids of deliveries that a partition remembers to know duplicates (notes/kafka.md 2.12: a restarted match appends its
+/// last batch again).
+pub(crate) const RECENT_IDS: usize = 50_000;
+
+/// Records taken from the reader at once. With the ingest limit of 1 MiB it bounds how far a window overshoots its bytes.
+pub(crate) const BATCH_RECORDS_MAX: usize = 32;

@@ -1,0 +1,78 @@
+//! Permits: an owned right to run one attempt.
+
+use std::sync::Arc;
+
+use mailrail_telemetry::DeliverMetrics;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The permits of a process. First come, first served, so that a busy partition cannot starve another.
+pub(crate) struct Permits {
+    free: Arc<Semaphore>,
+    metrics: DeliverMetrics,
+}
+
+/// One attempt may run as long as this lives. Dropped, it is returned: on success, error, panic and cancellation alike.
+pub(crate) struct Permit {
+    _permit: Option<OwnedSemaphorePermit>,
+    metrics: DeliverMetrics,
+}
+
+impl Permits {
+    pub(crate) fn new(count: usize, metrics: DeliverMetrics) -> Self {
+        Self { free: Arc::new(Semaphore::new(count)), metrics }
+    }
+
+    /// Waits for a permit.
+    pub(crate) async fn acquire(&self) -> Permit {
+        // The semaphore is never closed, so there always is one in the end.
+        let permit = self.free.clone().acquire_owned().await.ok();
+        self.metrics.in_flight.inc();
+        Permit { _permit: permit, metrics: self.metrics.clone() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn available(&self) -> usize {
+        self.free.available_permits()
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.metrics.in_flight.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailrail_telemetry::Metrics;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a24_permits_come_back_on_success_panic_and_cancellation() {
+        let permits = Arc::new(Permits::new(2, Metrics::new().deliver));
+        drop(permits.acquire().await);
+        assert_eq!(permits.available(), 2);
+
+        let shared = permits.clone();
+        let panicked = tokio::spawn(async move {
+            let _permit = shared.acquire().await;
+            panic!("in the middle of an attempt");
+        });
+        assert!(panicked.await.is_err());
+        assert_eq!(permits.available(), 2);
+
+        let shared = permits.clone();
+        let (held, is_held) = tokio::sync::oneshot::channel();
+        let cancelled = tokio::spawn(async move {
+            let _permit = shared.acquire().await;
+            let _ = held.send(());
+            std::future::pending::<()>().await;
+        });
+        is_held.await.expect("the permit is held");
+        assert_eq!(permits.available(), 1);
+        cancelled.abort();
+        assert!(cancelled.await.is_err());
+        assert_eq!(permits.available(), 2);
+    }
+}

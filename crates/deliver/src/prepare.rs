@@ -1,0 +1,99 @@
+//! Delivery and endpoint → the request: headers, signature, body.
+
+use std::time::Duration;
+
+use mailrail_egress::Request;
+use mailrail_sign::SigningKey;
+use mailrail_types::{Attributes, Delivery, Endpoint, Timestamp};
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+
+/// Sent when the producer named no content type.
+const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";
+
+const USER_AGENT: &str = concat!("mailrail/", env!("CARGO_PKG_VERSION"));
+
+/// CloudEvents HTTP binding 1.0, 3.1.3.2: space, double quote, percent and everything outside printable ASCII.
+const HEADER_VALUE: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
+
+/// Why no request can be made of the set-up. Says what to change, and never holds the secret.
+pub(crate) type Unsendable = String;
+
+/// The request of attempt `number` at `now`. Our headers come last, so that none of an endpoint's replaces one of them.
+/// The body is the accepted body: the same bytes.
+pub(crate) fn prepare<'a>(
+    delivery: &Delivery,
+    endpoint: &'a Endpoint,
+    number: u32,
+    now: Timestamp,
+    timeout: Duration,
+) -> Result<Request<'a>, Unsendable> {
+    let keys: Vec<SigningKey> = endpoint
+        .secrets
+        .iter()
+        .map(SigningKey::parse)
+        .collect::<Result<_, _>>()
+        .map_err(|e| e.to_string())?;
+    let id = delivery.id.to_string();
+    let signature = mailrail_sign::sign(&keys, &id, now.secs(), &delivery.event.body);
+    let attributes = &delivery.event.attributes;
+
+    let mut headers = Headers::default();
+    for (name, value) in &endpoint.headers {
+        headers.add(name, value.clone())?;
+    }
+    add_cloudevents(&mut headers, attributes)?;
+    headers.add(
+        "content-type",
+        attributes.content_type.clone().unwrap_or_else(|| DEFAULT_CONTENT_TYPE.to_owned()),
+    )?;
+    headers.add("user-agent", USER_AGENT.to_owned())?;
+    headers.add("webhook-id", id)?;
+    headers.add("webhook-timestamp", now.secs().to_string())?;
+    headers.add("webhook-signature", signature)?;
+    headers.add("mailrail-event-id", delivery.event.id.to_string())?;
+    headers.add("mailrail-attempt", number.to_string())?;
+    Ok(Request {
+        url: &endpoint.url,
+        headers: headers.0,
+        body: delivery.event.body.clone(),
+        timeout: endpoint.timeout.unwrap_or(timeout),
+    })
+}
+
+/// The event's attributes in binary content mode, so that a receiver reads type and source without touching the body.
+fn add_cloudevents(headers: &mut Headers, attributes: &Attributes) -> Result<(), Unsendable> {
+    headers.add("ce-specversion", "1.0".to_owned())?;
+    headers.add_attribute("id", &attributes.id)?;
+    headers.add_attribute("source", &attributes.source)?;
+    headers.add_attribute("type", &attributes.event_type)?;
+    let optional = [
+        ("subject", &attributes.subject),
+        ("time", &attributes.time),
+        ("dataschema", &attributes.data_schema),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            headers.add_attribute(name, value)?;
+        }
+    }
+    for extension in &attributes.extensions {
+        headers.add_attribute(&extension.name, &extension.value.to_text())?;
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Headers(Vec<(http::HeaderName, http::HeaderValue)>);
+
+impl Headers {
+    fn add(&mut self, name: &str, value: String) -> Result<(), Unsendable> {
+        let bad = |part| format!("header '{name}' of the endpoint cannot be sent: its {part} is not valid");
+        let header = http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("name"))?;
+        self.0.push((header, http::HeaderValue::try_from(value).map_err(|_| bad("value"))?));
+        Ok(())
+    }
+
+    fn add_attribute(&mut self, name: &str, value: &str) -> Result<(), Unsendable> {
+        self.add(&format!("ce-{name}"), percent_encode(value.as_bytes(), HEADER_VALUE).to_string())
+    }
+}

@@ -1,0 +1,23 @@
+//! Delivery → the endpoint as it is set up now.
+
+use std::sync::Arc;
+
+use mailrail_store::Directory;
+use mailrail_types::{CancelReason, Delivery, Endpoint};
+
+/// The endpoint, or why the delivery is no longer owed. Looked up at each attempt: a changed URL or secret holds for the
+/// backlog too. Nothing is called deleted on a set-up older than the one that match decided with; until this process has
+/// seen that one, the delivery waits.
+pub(crate) async fn resolve(
+    directory: &Directory,
+    delivery: &Delivery,
+) -> Result<Arc<Endpoint>, CancelReason> {
+    if directory.seq() < delivery.setup_seq {
+        directory.reached(delivery.setup_seq).await;
+    }
+    let view = directory.tenant(&delivery.event.tenant).ok_or(CancelReason::TenantDeleted)?;
+    if !view.subscriptions.contains_key(&delivery.subscription) {
+        return Err(CancelReason::SubscriptionDeleted);
+    }
+    view.endpoints.get(&delivery.endpoint).cloned().ok_or(CancelReason::EndpointDeleted)
+}

@@ -1,0 +1,23 @@
+//! Request → what came back. Exactly one call of egress; retries are decided elsewhere.
+
+use std::time::Duration;
+
+use mailrail_egress::{Egress, Request};
+use mailrail_policy::parse_retry_after;
+use mailrail_types::{AttemptResult, Timestamp};
+
+/// What one request brought.
+pub(crate) struct Reply {
+    pub(crate) result: AttemptResult,
+    /// How long the endpoint asked to wait, if it did.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// Sends the request. Cannot fail: whatever happens is a status or an error code.
+pub(crate) async fn send(egress: &Egress, request: Request<'_>, now: Timestamp) -> Reply {
+    let response = egress.post(request).await;
+    Reply {
+        retry_after: parse_retry_after(&response.retry_after, now),
+        result: AttemptResult { status: response.status, error: response.error, excerpt: response.excerpt },
+    }
+}

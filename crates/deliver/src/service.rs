@@ -1,0 +1,106 @@
+//! The service: owns partitions of the deliveries topic and works through the mailboxes of each.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mailrail_egress::Egress;
+use mailrail_log::{Claim, Committed, Log, LogError, OwnOptions, Owner, Readers, Subject, own_partitions};
+use mailrail_store::Directory;
+use mailrail_telemetry::DeliverMetrics;
+use mailrail_types::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use crate::Config;
+use crate::budget::Budget;
+use crate::partition::Partition;
+use crate::permit::Permits;
+
+/// What all partitions of a process share.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) readers: Box<dyn Readers>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) egress: Egress,
+    pub(crate) permits: Permits,
+    pub(crate) budget: Budget,
+    pub(crate) metrics: DeliverMetrics,
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+impl Shared {
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// A random number in `0.0..1.0`, for jitter.
+    #[allow(
+        clippy::unused_self,
+        reason = "randomness is asked for where time is, so that both have one owner"
+    )]
+    pub(crate) fn unit_random(&self) -> f64 {
+        rand::random::<f64>()
+    }
+}
+
+/// Stage two.
+pub struct Service(Arc<Shared>);
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service").finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    /// A service over a log, the view of what tenants set up, and the way out. `clock` gives wall-clock time.
+    ///
+    /// # Errors
+    /// [`LogError`] when no client for reading can be made.
+    pub fn new(
+        config: Config,
+        log: Arc<dyn Log>,
+        directory: Arc<Directory>,
+        egress: Egress,
+        metrics: DeliverMetrics,
+        clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    ) -> Result<Self, LogError> {
+        let readers = log.readers()?;
+        let permits = Permits::new(config.attempts_in_flight_max, metrics.clone());
+        let budget = Budget::new(config.bytes_max);
+        Ok(Self(Arc::new(Shared {
+            config,
+            log,
+            readers,
+            directory,
+            egress,
+            permits,
+            budget,
+            metrics,
+            clock,
+        })))
+    }
+
+    /// Works until `stop`; then running attempts finish within the hand-over time and the group is left.
+    ///
+    /// # Errors
+    /// [`LogError`] when the group cannot be joined.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), LogError> {
+        let config = &self.0.config;
+        let subject = Subject { topic: config.deliveries_topic.clone(), group: config.group.clone() };
+        let options = OwnOptions { commit_interval: config.commit_interval, hand_over: config.hand_over };
+        own_partitions(self.0.log.clone(), subject, Arc::new(Partitions(self.0)), options, stop).await
+    }
+}
+
+struct Partitions(Arc<Shared>);
+
+#[async_trait]
+impl Owner for Partitions {
+    async fn own(&self, claim: Claim) -> Result<Option<Committed>, LogError> {
+        self.0.metrics.partitions.inc();
+        let result = Partition::claim(self.0.clone(), claim)?.run().await;
+        self.0.metrics.partitions.dec();
+        result
+    }
+}

@@ -1,0 +1,288 @@
+//! A deliver service with everything it needs, in a temporary folder.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use mailrail_demo::receiver::{Receiver, ReceiverEndpoint, ReceiverHandle, ReceiverSettings, json_order};
+use mailrail_egress::{Egress, EgressConfig, UrlPolicy};
+use mailrail_log::{LocalLog, Log, NewRecord, StoredRecord, TopicSpec};
+use mailrail_mailbox::Limits;
+use mailrail_policy::RetrySchedule;
+use mailrail_store::{Directory, EncryptionKey, Store, TenantSetup};
+use mailrail_telemetry::Metrics;
+use mailrail_types::*;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Config, Service};
+
+const PARTITIONS: u32 = 2;
+const TOPICS: [&str; 4] = ["deliveries", "attempts", "dead-letters", "quarantine"];
+
+/// Long enough for something wrong to show, short enough to wait for.
+pub(super) fn quick() -> Duration {
+    Duration::from_millis(300)
+}
+
+pub(super) struct Rig {
+    pub(super) receiver: ReceiverHandle,
+    pub(super) directory: Arc<Directory>,
+    pub(super) metrics: Metrics,
+    store: Store,
+    log: Arc<dyn Log>,
+    waits: Vec<Duration>,
+    secret: Secret,
+    stop_following: CancellationToken,
+    _folder: tempfile::TempDir,
+}
+
+pub(super) struct Run {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Run {
+    /// Asks to stop and waits for the drain.
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.expect("drained");
+    }
+
+    /// Drops everything at once, as a crash does.
+    pub(super) async fn cut(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.stop_following.cancel();
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    Timestamp(i64::try_from(since.as_millis()).expect("fits"))
+}
+
+fn name<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+    text.parse().expect("valid")
+}
+
+impl Rig {
+    /// Endpoint `main` answers by `script`, endpoint `other` with 200.
+    pub(super) async fn start(script: &str) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let log = LocalLog::open(&folder.path().join("log.db")).expect("log");
+        let topics =
+            TOPICS.map(|t| TopicSpec { name: t.to_owned(), partitions: PARTITIONS, retention: None });
+        log.ensure_topics(&topics).await.expect("topics");
+
+        let secret = mailrail_sign::secret_from_bytes(&[7; 32]);
+        let endpoint = |name: &str, script: &str| ReceiverEndpoint {
+            name: name.to_owned(),
+            secret: secret.expose().to_owned(),
+            behaviour: script.parse().expect("a script"),
+        };
+        let mut settings = ReceiverSettings::new(vec![endpoint("main", script), endpoint("other", "ok")]);
+        settings.order_of = Some(json_order("key", "seq"));
+        settings.keep_bodies = true;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
+        let receiver = Receiver::start(listener, settings).expect("receiver");
+
+        let url = format!("sqlite:{}", folder.path().join("store.db").display());
+        let store = Store::open(&url, EncryptionKey::generate()).await.expect("store");
+        let directory = Directory::load(store.clone()).await.expect("directory");
+        let stop_following = CancellationToken::new();
+        tokio::spawn(directory.clone().follow(stop_following.clone()));
+        let rig = Rig {
+            receiver,
+            directory,
+            metrics: Metrics::new(),
+            store,
+            log: Arc::new(log),
+            waits: vec![Duration::from_millis(20); 3],
+            secret,
+            stop_following,
+            _folder: folder,
+        };
+        rig.apply(&["sub"]).await;
+        rig
+    }
+
+    pub(super) fn with_waits(mut self, waits: Vec<Duration>) -> Self {
+        self.waits = waits;
+        self
+    }
+
+    pub(super) async fn add_subscription(&self, id: &str) {
+        self.apply(&["sub", id]).await;
+    }
+
+    async fn apply(&self, subscriptions: &[&str]) {
+        let endpoint = |id: &str| Endpoint {
+            id: name(id),
+            app: name("app"),
+            url: self.receiver.url(id),
+            secrets: vec![self.secret.clone()],
+            headers: vec![("x-team".to_owned(), "pay".to_owned())],
+            timeout: None,
+        };
+        let subscription = |id: &&str| Subscription {
+            id: name(id),
+            app: name("app"),
+            endpoint: name("main"),
+            event_types: vec!["t".to_owned()],
+            filter: None,
+        };
+        let setup = TenantSetup {
+            apps: vec![App { id: name("app"), name: String::new() }],
+            endpoints: vec![endpoint("main").into(), endpoint("other").into()],
+            subscriptions: subscriptions.iter().map(subscription).collect(),
+            ..TenantSetup::new(Tenant { id: name("acme"), name: String::new() })
+        };
+        let applied = self.store.apply(&[setup], false).await.expect("applied");
+        self.directory.reached(applied.seq).await;
+    }
+
+    pub(super) fn run(&self) -> Run {
+        let config = Config {
+            deliveries_topic: "deliveries".into(),
+            attempts_topic: "attempts".into(),
+            dead_letters_topic: "dead-letters".into(),
+            quarantine_topic: "quarantine".into(),
+            group: "deliver".into(),
+            window: Limits { records_max: 64, bytes_max: 1 << 20 },
+            bytes_max: 8 << 20,
+            attempts_in_flight_max: 16,
+            attempt_timeout: Duration::from_secs(5),
+            retry: RetrySchedule::list(self.waits.clone()).expect("a schedule"),
+            commit_interval: Duration::from_millis(20),
+            hand_over: Duration::from_secs(5),
+        };
+        let egress = Egress::new(EgressConfig { url: UrlPolicy::development(), ..EgressConfig::default() });
+        let service = Service::new(
+            config,
+            self.log.clone(),
+            self.directory.clone(),
+            egress.expect("egress"),
+            self.metrics.deliver.clone(),
+            Arc::new(now),
+        )
+        .expect("service");
+        let stop = CancellationToken::new();
+        let token = stop.clone();
+        Run { stop, task: tokio::spawn(async move { service.run(token).await.expect("ran") }) }
+    }
+
+    pub(super) fn delivery_with_body(&self, id: &str, body: &[u8]) -> Delivery {
+        let tenant: TenantId = name("acme");
+        let event = Event {
+            id: EventId::derive(&tenant, "/s", id),
+            tenant: tenant.clone(),
+            attributes: Attributes {
+                id: id.into(),
+                source: "/s".into(),
+                event_type: "t".into(),
+                ..Attributes::default()
+            },
+            ordering_key: None,
+            body: Bytes::copy_from_slice(body),
+            trace: None,
+            accepted_at: now(),
+            setup_seq: 0,
+            unknown: Bytes::new(),
+        };
+        let subscription: SubscriptionId = name("sub");
+        Delivery {
+            id: DeliveryId::derive(&event.id, &tenant, &subscription),
+            event,
+            app: name("app"),
+            subscription,
+            endpoint: name("main"),
+            mailbox: Mailbox { pipeline: "default".into(), tenant, endpoint: name("main"), bucket: 0 },
+            setup_seq: 0,
+            matched_at: now(),
+            deadline: now().plus(Duration::from_secs(86_400)),
+            history: History::default(),
+            unknown: Bytes::new(),
+        }
+    }
+
+    pub(super) fn numbered(&self, n: u64) -> Delivery {
+        self.delivery_with_body(&n.to_string(), format!(r#"{{"key":"k","seq":{n}}}"#).as_bytes())
+    }
+
+    pub(super) async fn append_numbered(&self, range: Range<u64>) {
+        for n in range {
+            self.append(self.numbered(n)).await;
+        }
+    }
+
+    pub(super) async fn append_to_other_partition(&self, range: Range<u64>) {
+        for n in range {
+            let mut delivery = self.delivery_with_body(&format!("other-{n}"), b"{}");
+            delivery.endpoint = name("other");
+            delivery.mailbox.endpoint = name("other");
+            self.append_at(1, mailrail_wire::encode_delivery(&delivery)).await;
+        }
+    }
+
+    pub(super) async fn append(&self, delivery: Delivery) {
+        self.append_at(0, mailrail_wire::encode_delivery(&delivery)).await;
+    }
+
+    pub(super) async fn append_raw(&self, value: &'static [u8]) {
+        self.append_at(0, Bytes::from_static(value)).await;
+    }
+
+    async fn append_at(&self, partition: u32, value: Bytes) {
+        let record = NewRecord { key: Bytes::new(), value, headers: Vec::new() };
+        self.log.append("deliveries", partition, vec![record]).await.expect("appended");
+    }
+
+    /// Waits until the group has committed that the first `count` records of partition 0 are done.
+    pub(super) async fn wait_done(&self, count: u64) {
+        loop {
+            let committed = self.log.committed("deliver", "deliveries", 0).await.expect("committed");
+            if committed.is_some_and(|c| c.offset >= count) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// All records of a topic, partition by partition.
+    pub(super) async fn read(&self, topic: &str) -> Vec<StoredRecord> {
+        let readers = self.log.readers().expect("readers");
+        let mut records = Vec::new();
+        for partition in 0..PARTITIONS {
+            let bounds = self.log.bounds(topic, partition).await.expect("bounds");
+            let mut reader = readers.open(topic, partition, bounds.low).expect("reader");
+            let mut next = bounds.low;
+            while next < bounds.high {
+                let batch = reader.next(100).await.expect("records");
+                next = batch.last().map_or(next, |r| r.offset + 1);
+                records.extend(batch);
+            }
+        }
+        records
+    }
+
+    pub(super) async fn attempts(&self) -> Vec<Attempt> {
+        self.read("attempts")
+            .await
+            .iter()
+            .map(|r| mailrail_wire::decode_attempt(&r.value).expect("attempt"))
+            .collect()
+    }
+
+    pub(super) async fn dead_letters(&self) -> Vec<DeadLetter> {
+        let decode = |r: &StoredRecord| mailrail_wire::decode_dead_letter(&r.value).expect("letter");
+        self.read("dead-letters").await.iter().map(decode).collect()
+    }
+}

@@ -1,0 +1,120 @@
+//! The service: its parts, its routes, and what is counted of each answer.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Router, middleware};
+use mailrail_log::Log;
+use mailrail_store::Directory;
+use mailrail_telemetry::{IngestMetrics, ReasonLabels, StatusLabels};
+use mailrail_types::Timestamp;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::accept::accept;
+use crate::config::Config;
+use crate::error::Error;
+use crate::problem::{Problem, Refusal};
+use crate::read_body::InFlight;
+use crate::reply::Reply;
+use crate::serve::serve;
+
+/// The one path that takes events.
+pub const EVENTS_PATH: &str = "/v1/events";
+
+/// Tells the time at which an event is taken in.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The front door. A clone is the same door.
+#[derive(Clone)]
+pub struct Service {
+    door: Arc<FrontDoor>,
+}
+
+/// What the steps of a request work with.
+pub(crate) struct FrontDoor {
+    pub(crate) config: Config,
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) metrics: IngestMetrics,
+    pub(crate) clock: Clock,
+    pub(crate) in_flight: InFlight,
+}
+
+impl Service {
+    /// A front door that appends to `log` what senders known to `directory` bring.
+    #[must_use]
+    pub fn new(
+        config: Config,
+        log: Arc<dyn Log>,
+        directory: Arc<Directory>,
+        metrics: IngestMetrics,
+        clock: Clock,
+    ) -> Self {
+        let in_flight = InFlight::new(&config);
+        Self { door: Arc::new(FrontDoor { config, log, directory, metrics, clock, in_flight }) }
+    }
+
+    /// Its routes, limits of bodies included. Limits of headers and connections are those of [`Service::run`].
+    pub fn router(&self) -> Router {
+        Router::new()
+            .route(EVENTS_PATH, post(post_events))
+            .method_not_allowed_fallback(method_not_allowed)
+            .fallback(not_found)
+            .layer(middleware::map_response_with_state(Arc::clone(&self.door), count_answer))
+            .with_state(Arc::clone(&self.door))
+    }
+
+    /// Takes requests from `listener` until `stop`; then no new connection and no new request, and those that run have
+    /// [`Config::drain_timeout`] to end.
+    ///
+    /// # Errors
+    /// [`Error::Listener`] when the listener cannot be used any more.
+    pub async fn run(self, listener: TcpListener, stop: CancellationToken) -> Result<(), Error> {
+        serve(listener, self.router(), &self.door.config, stop).await
+    }
+}
+
+async fn post_events(State(door): State<Arc<FrontDoor>>, request: Request) -> Response {
+    let reply = accept(&door, request).await;
+    count_events(&door.metrics, &reply);
+    reply.into_response()
+}
+
+async fn method_not_allowed() -> Refusal {
+    Refusal::new(Problem::MethodNotAllowed, "send events with POST")
+}
+
+async fn not_found() -> Refusal {
+    Refusal::new(Problem::NotFound, format!("send events to {EVENTS_PATH}"))
+}
+
+async fn count_answer(State(door): State<Arc<FrontDoor>>, response: Response) -> Response {
+    door.metrics.requests.get_or_create(&StatusLabels { status: response.status().as_u16() }).inc();
+    response
+}
+
+/// A request that is refused as a whole counts as one event: how many it held may not even be known.
+fn count_events(metrics: &IngestMetrics, reply: &Result<Reply, Refusal>) {
+    let refused = |refusal: &Refusal| {
+        metrics.refused.get_or_create(&ReasonLabels { reason: refusal.problem.code() }).inc();
+    };
+    match reply {
+        Ok(Reply::Single(_)) => {
+            metrics.accepted.inc();
+        }
+        Ok(Reply::Batch(outcomes)) => {
+            for outcome in outcomes {
+                match outcome {
+                    Ok(_) => {
+                        metrics.accepted.inc();
+                    }
+                    Err(refusal) => refused(refusal),
+                }
+            }
+        }
+        Err(refusal) => refused(refusal),
+    }
+}

@@ -1,0 +1,161 @@
+//! What is refused: with which problem, and with nothing in the log.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+
+use super::*;
+use crate::Problem;
+
+/// A body of unknown length, as a chunked request brings it.
+fn chunks(count: usize, size: usize) -> Body {
+    let frames = (0..count).map(move |_| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; size]))));
+    Body::new(StreamBody::new(futures::stream::iter(frames)))
+}
+
+#[tokio::test]
+async fn keys_that_are_missing_or_unknown_get_the_same_answer() {
+    let house = house().await;
+    let mut answers = Vec::new();
+    for value in [None, Some("Bearer nobody"), Some("Basic abc"), Some(ACME), Some("Bearer ")] {
+        let mut request = structured(event_json("1"));
+        match value {
+            Some(value) => request.headers_mut().insert(AUTHORIZATION, value.parse().expect("a value")),
+            None => request.headers_mut().remove(AUTHORIZATION),
+        };
+        let answer = send(&house.router, request).await;
+        answer.assert_problem(401, "unauthorized");
+        assert_eq!(answer.headers["www-authenticate"], "Bearer realm=\"mailrail\"");
+        answers.push(answer.json);
+    }
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:?}");
+    assert_eq!(appended(house.log.as_ref()).await, 0);
+}
+
+#[tokio::test]
+async fn bodies_over_the_limit_are_refused_announced_or_not() {
+    let house = house_with(Config { body_limit_bytes: 10_000, ..config() }).await;
+    let headers = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t")];
+    for body in [Body::from(vec![b'x'; 10_001]), chunks(11, 1_000), chunks(1, 10_001)] {
+        send(&house.router, post(&headers, body)).await.assert_problem(413, "body_too_large");
+    }
+    assert_eq!(appended(house.log.as_ref()).await, 0);
+    for body in [Body::from(vec![b'x'; 10_000]), chunks(10, 1_000)] {
+        assert_eq!(
+            send(&house.router, post(&headers, body)).await.status,
+            202,
+            "the limit itself is allowed"
+        );
+    }
+}
+
+#[tokio::test]
+async fn compressed_bodies_are_refused() {
+    let house = house().await;
+    let headers = [("content-type", "application/cloudevents+json"), ("content-encoding", "gzip")];
+    let answer = send(&house.router, post(&headers, event_json("1"))).await;
+    answer.assert_problem(415, "unsupported_media_type");
+    assert_eq!(answer.json["field"], "content-encoding");
+}
+
+#[tokio::test]
+async fn other_methods_and_paths_are_problems_too() {
+    let house = house().await;
+    for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
+        let request =
+            Request::builder().method(method).uri(EVENTS_PATH).body(Body::empty()).expect("a request");
+        let answer = send(&house.router, request).await;
+        answer.assert_problem(405, "method_not_allowed");
+        assert_eq!(answer.headers["allow"], "POST");
+    }
+    let head = Request::head(EVENTS_PATH).body(Body::empty()).expect("a request");
+    assert_eq!(send(&house.router, head).await.status, 405);
+    for path in ["/", "/v1/events/", "/v1/event", "/metrics"] {
+        let request = Request::post(path).body(Body::empty()).expect("a request");
+        send(&house.router, request).await.assert_problem(404, "not_found");
+    }
+    let text = house.metrics.render();
+    assert!(text.contains("mailrail_ingest_requests_total{status=\"405\"} 5"), "{text}");
+    assert!(text.contains("mailrail_ingest_requests_total{status=\"404\"} 4"), "{text}");
+}
+
+#[tokio::test]
+async fn a_batch_that_is_wrong_as_a_whole_accepts_nothing() {
+    let house = house_with(Config { batch_events_max: 2, ..config() }).await;
+    let three = format!("[{0},{0},{0}]", event_json("1"));
+    send(&house.router, batch(three)).await.assert_problem(413, "batch_too_large");
+    send(&house.router, batch("[]")).await.assert_problem(400, "batch_empty");
+    send(&house.router, batch(event_json("1"))).await.assert_problem(400, "malformed_json");
+    send(&house.router, batch(format!("[{},", event_json("1")))).await.assert_problem(400, "malformed_json");
+    let answer = send(&house.router, batch("[{},7]")).await;
+    answer.assert_problem(400, "batch_refused");
+    assert_eq!(answer.json["items"].as_array().map(Vec::len), Some(2));
+    assert_eq!(answer.json["items"][0]["code"], "missing_attribute");
+    assert_eq!(appended(house.log.as_ref()).await, 0);
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_meets_its_deadline() {
+    let house = house_with(Config { body_timeout: Duration::from_secs(30), ..config() }).await;
+    tokio::time::pause();
+    let body = Body::new(StreamBody::new(futures::stream::pending::<Result<Frame<Bytes>, Infallible>>()));
+    send(&house.router, structured(body)).await.assert_problem(408, "request_timeout");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_not_an_event() {
+    let house = house().await;
+    let broken = [Ok(Frame::data(Bytes::from(event_json("1")))), Err(std::io::Error::other("reset"))];
+    let body = Body::new(StreamBody::new(futures::stream::iter(broken)));
+    send(&house.router, structured(body)).await.assert_problem(400, "unreadable_body");
+    assert_eq!(appended(house.log.as_ref()).await, 0);
+}
+
+#[tokio::test]
+async fn bytes_in_flight_are_bounded_and_given_back() {
+    let limits = Config { body_limit_bytes: 10_000, bytes_in_flight_max: 15_000, ..config() };
+    let house = house_with(limits).await;
+    let (feed, slow) = tokio::sync::mpsc::channel::<Result<Frame<Bytes>, Infallible>>(1);
+    let slow =
+        futures::stream::unfold(slow, |mut slow| async move { slow.recv().await.map(|item| (item, slow)) });
+    let first = tokio::spawn({
+        let router = house.router.clone();
+        async move { send(&router, structured(Body::new(StreamBody::new(slow)))).await }
+    });
+    // Taken out of the channel: the first request reads its body, so it holds its 10,000 bytes.
+    for chunk in [" ", " ", " "] {
+        feed.send(Ok(Frame::data(Bytes::from(chunk)))).await.expect("read");
+    }
+    let headers = [("ce-id", "2"), ("ce-source", "/s"), ("ce-type", "t")];
+    let over = send(&house.router, post(&headers, vec![b'x'; 5_001])).await;
+    over.assert_problem(503, "overloaded");
+    assert_eq!(over.headers["retry-after"], "1");
+    assert_eq!(
+        send(&house.router, post(&headers, vec![b'x'; 5_000])).await.status,
+        202,
+        "what fits is taken"
+    );
+    feed.send(Ok(Frame::data(Bytes::from(event_json("1"))))).await.expect("read");
+    drop(feed);
+    assert_eq!(first.await.expect("no panic").status, 202);
+    assert_eq!(
+        send(&house.router, post(&headers, vec![b'x'; 10_000])).await.status,
+        202,
+        "all of it is back"
+    );
+}
+
+#[test]
+fn problems_are_a_table_without_doubles() {
+    let mut codes: Vec<_> = Problem::ALL.iter().map(|p| p.code()).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), Problem::ALL.len());
+    for problem in Problem::ALL {
+        assert!(problem.code().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'));
+        assert!((400..600).contains(&problem.status()), "{problem:?}");
+        assert!(problem.retry_after_secs().is_none() || problem.status() == 503, "{problem:?}");
+    }
+}

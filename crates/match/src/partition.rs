@@ -1,0 +1,131 @@
+//! One partition of the events topic: the list of steps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mailrail_log::{Claim, Committed, Log, LogError, Owner, Readers, StoredRecord};
+use mailrail_store::Directory;
+use mailrail_telemetry::MatchMetrics;
+use mailrail_types::Event;
+
+use crate::append::Outbox;
+use crate::config::BATCH_RECORDS_MAX;
+use crate::decode::{Decoded, decode};
+use crate::fan_out::fan_out;
+use crate::filters::Filters;
+use crate::find_matches::find_matches;
+use crate::service::Clock;
+use crate::{Config, append};
+
+/// After a reader said that the log does not answer.
+const READ_PAUSE: Duration = Duration::from_millis(500);
+
+/// Everything that the pipeline of a partition works with.
+pub(crate) struct Matching {
+    pub(crate) config: Config,
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) readers: Box<dyn Readers>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) filters: Filters,
+    pub(crate) metrics: MatchMetrics,
+    pub(crate) clock: Clock,
+}
+
+#[async_trait]
+impl Owner for Matching {
+    async fn own(&self, claim: Claim) -> Result<Option<Committed>, LogError> {
+        self.metrics.partitions.inc();
+        let _owned = OnDrop(|| {
+            self.metrics.partitions.dec();
+        });
+        let mut reader = self.readers.open(&self.config.events_topic, claim.partition, claim.from.offset)?;
+        let mut last = None;
+        loop {
+            let batch = tokio::select! {
+                biased;
+                () = claim.stop.cancelled() => return Ok(last),
+                batch = reader.next(BATCH_RECORDS_MAX) => batch,
+            };
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(LogError::Unavailable(problem)) => {
+                    tracing::warn!(partition = claim.partition, problem, "events cannot be read; waiting");
+                    tokio::time::sleep(READ_PAUSE).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            // Dropped half-way when the partition leaves: nothing was committed, so the next owner does it again with
+            // the same delivery ids.
+            let done = tokio::select! {
+                biased;
+                done = self.pass(claim.partition, &batch) => done,
+                () = cut_off(&claim, self.config.hand_over) => return Ok(last),
+            };
+            let position = Committed { offset: done, metadata: String::new() };
+            claim.position.set(position.clone());
+            last = Some(position);
+        }
+    }
+}
+
+impl Matching {
+    /// Takes a batch through all steps; returns the offset behind it, once the log has all that followed from it.
+    async fn pass(&self, partition: u32, batch: &[StoredRecord]) -> u64 {
+        let mut outbox = Outbox::default();
+        for record in batch {
+            match decode(record) {
+                Decoded::Event(event) => self.match_event(&event, &mut outbox).await,
+                Decoded::Unreadable(problem) => {
+                    self.metrics.quarantined.inc();
+                    tracing::error!(
+                        partition,
+                        offset = record.offset,
+                        problem,
+                        "event record goes to quarantine"
+                    );
+                    outbox.quarantine(&self.config.events_topic, partition, record, &problem);
+                }
+            }
+        }
+        append::append_all(&*self.log, &self.config, outbox, &self.metrics).await;
+        batch.last().map_or(0, |record| record.offset + 1)
+    }
+
+    async fn match_event(&self, event: &Event, outbox: &mut Outbox) {
+        // Never call an event unwanted on a set-up older than the one it was accepted with.
+        if self.directory.seq() < event.setup_seq {
+            self.directory.reached(event.setup_seq).await;
+        }
+        self.metrics.events.inc();
+        let view = self.directory.tenant(&event.tenant);
+        let matches = view
+            .as_ref()
+            .map(|view| find_matches(view, &self.filters, event, &self.metrics))
+            .unwrap_or_default();
+        let Some(view) = view.filter(|_| !matches.is_empty()) else {
+            self.metrics.unmatched.inc();
+            return;
+        };
+        let now = (self.clock)();
+        for subscription in matches {
+            outbox
+                .deliver(fan_out(event, &subscription, view.seq, now, &self.config), self.config.partitions);
+        }
+    }
+}
+
+/// Resolves when the partition was asked to stop and the time for finishing is over.
+async fn cut_off(claim: &Claim, hand_over: Duration) {
+    claim.stop.cancelled().await;
+    tokio::time::sleep(hand_over.mul_f32(0.8)).await;
+}
+
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
