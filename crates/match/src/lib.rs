@@ -20,3 +20,6 @@ mod service;
 
 pub use config::Config;
 pub use service::Service;
+
+#[cfg(test)]
+mod tests;
