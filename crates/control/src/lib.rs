@@ -1,1 +1,34 @@
-//! The control API: declarative set-up, status.
+//! The control API: declarative set-up, reads, status.
+//!
+//! Operators describe tenants, keys, event types, apps, endpoints and subscriptions in one document
+//! ([`setup_file`]), and [`Service`] makes it so through crate `store`. Roles follow the store's change feed; control
+//! never talks to them.
+//!
+//! **Always holds**: every request is an operator's or gets the same 401; a document is applied whole or not at all, and
+//! all of its problems are reported together; a secret or token is shown once, when it is made, and no read ever shows
+//! one; every change leaves a line with target `audit`; what the log did not answer is `null` in `status`, never zero.
+//!
+//! **Deliberately absent**: outbound HTTP (the check of endpoint URLs is an argument), events and deliveries themselves,
+//! roles finer than "operator".
+
+mod access;
+mod apply;
+mod config;
+mod error;
+mod problem;
+mod resources;
+mod respond;
+mod secrets;
+mod service;
+pub mod setup_file;
+mod status;
+
+pub use apply::{ApplyAnswer, ApplyRequest, NewKey, NewSecret};
+pub use config::{Config, Operator, OperatorError, Pipeline, Topic};
+pub use error::Error;
+pub use service::Service;
+pub use setup_file::setup_schema;
+pub use status::{PipelineStatus, QueueStatus, Status, StoreStatus, TopicStatus};
+
+#[cfg(test)]
+mod tests;

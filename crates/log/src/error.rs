@@ -20,7 +20,9 @@ pub enum LogError {
     },
     /// The wanted offset is below the log start or above its end: data is gone or the topic was re-created. Never
     /// skipped silently.
-    #[error("offset {wanted} of {topic}/{partition} is outside {low}..={high}: data is gone or the topic was re-created")]
+    #[error(
+        "offset {wanted} of {topic}/{partition} is outside {low}..={high}: data is gone or the topic was re-created"
+    )]
     OutOfRange {
         /// Topic.
         topic: String,

@@ -4,12 +4,24 @@
 //! of one partition keep the order of the calls, with no gap in the middle of a call; a reader never skips a record that
 //! exists and never guesses an offset; a commit goes out only for a partition that its member owns.
 //!
-//! **Boundary**: the only crate that imports `rdkafka`. It knows records, not events or deliveries.
+//! **Boundary**: the only crate that imports `rdkafka` and `rusqlite`. It knows records, not events or deliveries.
 
 mod error;
+mod insist;
+pub mod kafka;
+pub mod local;
+mod own;
 mod port;
+mod quarantine;
+mod size;
 
 pub use error::{LogError, TopicMismatch};
+pub use insist::append_insistently;
+pub use kafka::{KafkaConfig, KafkaLog};
+pub use local::{LocalLog, LocalOptions};
+pub use own::{Claim, OwnOptions, Owner, Position, Subject, own_partitions};
 pub use port::{
-    Bounds, Committed, GroupEvent, Log, Membership, NewRecord, Offset, Reader, Readers, Release, StoredRecord, TopicSpec,
+    Bounds, Committed, GroupEvent, Log, Membership, NewRecord, Offset, Reader, Readers, Release,
+    StoredRecord, TopicSpec,
 };
+pub use quarantine::{ORIGIN_HEADER, PROBLEM_HEADER, quarantine_record};

@@ -84,7 +84,12 @@ pub trait Log: Send + Sync + 'static {
     /// # Errors
     /// [`LogError::Unavailable`] when the log did not acknowledge in time, [`LogError::TooLarge`] for a record over the
     /// limit (then nothing was written).
-    async fn append(&self, topic: &str, partition: u32, records: Vec<NewRecord>) -> Result<Vec<Offset>, LogError>;
+    async fn append(
+        &self,
+        topic: &str,
+        partition: u32,
+        records: Vec<NewRecord>,
+    ) -> Result<Vec<Offset>, LogError>;
 
     /// A set of readers. A role opens one set; within a set a partition has at most one reader at a time.
     ///
@@ -102,7 +107,12 @@ pub trait Log: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`LogError::Unavailable`] when nobody could say. Unknown is never `None`.
-    async fn committed(&self, group: &str, topic: &str, partition: u32) -> Result<Option<Committed>, LogError>;
+    async fn committed(
+        &self,
+        group: &str,
+        topic: &str,
+        partition: u32,
+    ) -> Result<Option<Committed>, LogError>;
 
     /// First and next offset of the partition.
     ///

@@ -48,7 +48,8 @@ enum State {
 
 #[derive(Debug)]
 struct Slot {
-    mailbox: MailboxKey,
+    /// `None`: it never had a turn to wait for.
+    mailbox: Option<MailboxKey>,
     bytes: usize,
     state: State,
 }
@@ -100,12 +101,7 @@ impl Window {
     /// Takes the next record of the partition. Offsets grow; those left out count as done (I2b). An offset below the last
     /// one was offered before and is answered as done.
     pub fn offer(&mut self, offset: u64, mailbox: MailboxKey, bytes: usize) -> Offered {
-        if offset < self.next {
-            debug_assert!(false, "offset {offset} was offered twice, next is {}", self.next);
-            return Offered::AlreadyDone;
-        }
-        self.next = offset + 1;
-        if self.already_done.contains(offset) {
+        if !self.admit(offset) {
             return Offered::AlreadyDone;
         }
         let queue = self.mailboxes.entry(mailbox.clone()).or_default();
@@ -113,9 +109,33 @@ impl Window {
         if queue.len() == 1 {
             self.ready.push_back(offset);
         }
-        self.bytes += bytes;
-        self.slots.insert(offset, Slot { mailbox, bytes, state: State::Queued });
+        self.insert(offset, Slot { mailbox: Some(mailbox), bytes, state: State::Queued });
         Offered::Queued
+    }
+
+    /// Takes the next record of the partition when there is nothing to attempt: it cannot be read, or is known already.
+    /// It stands in no mailbox and is done once [`Window::recorded`].
+    pub fn offer_ended(&mut self, offset: u64, bytes: usize) -> Offered {
+        if !self.admit(offset) {
+            return Offered::AlreadyDone;
+        }
+        self.insert(offset, Slot { mailbox: None, bytes, state: State::Ended });
+        Offered::Queued
+    }
+
+    /// Moves the end of the window to `offset`; `false` when that record is done.
+    fn admit(&mut self, offset: u64) -> bool {
+        if offset < self.next {
+            debug_assert!(false, "offset {offset} was offered twice, next is {}", self.next);
+            return false;
+        }
+        self.next = offset + 1;
+        !self.already_done.contains(offset)
+    }
+
+    fn insert(&mut self, offset: u64, slot: Slot) {
+        self.bytes += slot.bytes;
+        self.slots.insert(offset, slot);
     }
 
     /// The next delivery to attempt, if one may go at `now`. From here to [`Window::settle`] its mailbox stands still (I12).
@@ -145,8 +165,9 @@ impl Window {
             }
             Settlement::Ended => {
                 slot.state = State::Ended;
-                let mailbox = slot.mailbox.clone();
-                self.advance(&mailbox);
+                if let Some(mailbox) = slot.mailbox.clone() {
+                    self.advance(&mailbox);
+                }
             }
         }
     }
@@ -207,7 +228,7 @@ impl Window {
     fn is_head(&self, offset: u64) -> bool {
         self.slots
             .get(&offset)
-            .and_then(|slot| self.mailboxes.get(&slot.mailbox))
+            .and_then(|slot| self.mailboxes.get(slot.mailbox.as_ref()?))
             .is_some_and(|queue| queue.front() == Some(&offset))
     }
 

@@ -1,2 +1,80 @@
-//! mailrail.
-fn main() {}
+//! The binary: roles as subcommands, settings, command line. Wiring only; what a role does is in its crate.
+
+mod admin;
+mod assemble;
+mod cli;
+mod client;
+mod demo;
+mod dev;
+mod docs;
+mod metrics_page;
+mod roles;
+mod settings;
+mod shutdown;
+mod topics;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use tokio_util::sync::CancellationToken;
+
+use assemble::Parts;
+use cli::{Cli, Command, RoleArgs};
+use settings::{Role, Settings};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Command::CheckConfig(args) = &cli.command {
+        return settings::check_config(args);
+    }
+    let outcome = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the runtime cannot be started")
+        .and_then(|runtime| runtime.block_on(run(cli.command)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Ingest(args) => run_role(Role::Ingest, args).await,
+        Command::Match(args) => run_role(Role::Match, args).await,
+        Command::Deliver(args) => run_role(Role::Deliver, args).await,
+        Command::Control(args) => run_role(Role::Control, args).await,
+        Command::All(args) => run_role(Role::All, args).await,
+        Command::Dev(args) => dev::run(args).await,
+        Command::Apply(args) => client::apply::run(args).await,
+        Command::Send(args) => client::send::run(args).await,
+        Command::Status(args) => client::status::run(args).await,
+        Command::Receiver(args) => {
+            let stop = CancellationToken::new();
+            shutdown::on_signal(stop.clone())?;
+            Ok(mailrail_demo::receiver::run(args.into(), stop).await?)
+        }
+        Command::Docs(args) => {
+            print!("{}", docs::page(args.page)?);
+            Ok(())
+        }
+        // Answered before a runtime was started.
+        Command::CheckConfig(_) => Ok(()),
+    }
+}
+
+/// Runs one role, or all of them, against the services that the settings name.
+async fn run_role(role: Role, args: RoleArgs) -> Result<()> {
+    let settings = Settings::load(args.config.as_deref(), settings::environment())?;
+    settings.validate(role)?;
+    mailrail_telemetry::init_logs(settings.logs.format.explicit(), &settings.logs.filter);
+    let stop = CancellationToken::new();
+    shutdown::on_signal(stop.clone())?;
+    let parts = Arc::new(Parts::open(settings, &stop).await?);
+    roles::start(role, parts, stop).await?.wait().await
+}

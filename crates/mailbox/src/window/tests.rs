@@ -102,6 +102,17 @@ fn a_restart_skips_what_was_done() {
     assert!(w.checkpoint().done.contains(11));
 }
 
+#[test]
+fn a_record_without_a_turn_holds_the_commit_and_no_mailbox() {
+    let mut w = fresh();
+    assert_eq!(w.offer_ended(0, 10), Offered::Queued);
+    w.offer(1, key(1), 10);
+    assert_eq!(w.start(Timestamp(0)), Some(1));
+    assert_eq!(w.checkpoint().offset, 0);
+    w.recorded(0);
+    assert_eq!(w.checkpoint().offset, 1);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Offer { mailbox: u8, gap: u64 },

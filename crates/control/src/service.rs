@@ -1,0 +1,164 @@
+//! The role: its routes, and serving them until it is stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{delete, get, post};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use mailrail_log::Log;
+use mailrail_store::{Directory, Store};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use crate::access::{in_time, operators_only};
+use crate::config::Config;
+use crate::error::Error;
+use crate::problem::Problem;
+use crate::setup_file::UrlCheck;
+use crate::{apply, resources, secrets, status};
+
+/// Bodies of set-ups held at once: with the body limit it bounds the memory that operators can take.
+const SETUPS_AT_ONCE: usize = 4;
+/// Pause after the listener failed (usually: no file descriptor left), so that it does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What every request can reach.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) store: Store,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) url: Arc<UrlCheck>,
+    /// One change at a time in this process: what was checked is then what is changed.
+    pub(crate) changing: Mutex<()>,
+    /// Permits for the bodies of set-ups.
+    pub(crate) setups: Semaphore,
+}
+
+/// The control API.
+#[derive(Clone)]
+pub struct Service {
+    shared: Arc<Shared>,
+}
+
+impl Service {
+    /// The service. `url` says whether a URL may be an endpoint's; the binary gives the policy of crate `egress`.
+    ///
+    /// # Errors
+    /// [`Error::NoOperator`] when nobody could use it.
+    pub fn new(
+        config: Config,
+        store: Store,
+        directory: Arc<Directory>,
+        log: Arc<dyn Log>,
+        url: Arc<UrlCheck>,
+    ) -> Result<Self, Error> {
+        if config.operators.is_empty() {
+            return Err(Error::NoOperator);
+        }
+        let changing = Mutex::new(());
+        let setups = Semaphore::new(SETUPS_AT_ONCE);
+        Ok(Service { shared: Arc::new(Shared { config, store, directory, log, url, changing, setups }) })
+    }
+
+    /// The routes, for serving and for tests.
+    pub fn router(&self) -> Router {
+        let shared = Arc::clone(&self.shared);
+        Router::new()
+            .route("/v1/apply", post(apply::apply))
+            .route("/v1/status", get(status::status))
+            .route("/v1/tenants", get(resources::tenants))
+            .route("/v1/tenants/{tenant}", get(resources::tenant).delete(resources::delete_tenant))
+            .route("/v1/tenants/{tenant}/{kind}", get(resources::list))
+            .route("/v1/tenants/{tenant}/{kind}/{id}", get(resources::item).delete(resources::delete_item))
+            .route("/v1/tenants/{tenant}/endpoints/{id}/secret/rotate", post(secrets::rotate))
+            .route("/v1/tenants/{tenant}/endpoints/{id}/secret/previous", delete(secrets::revoke_previous))
+            .fallback(async || Problem::no_such_path())
+            .method_not_allowed_fallback(async || Problem::method_not_allowed())
+            .layer(from_fn_with_state(Arc::clone(&shared), operators_only))
+            .layer(from_fn_with_state(Arc::clone(&shared), in_time))
+            .layer(from_fn(crate::access::never_stored))
+            .with_state(shared)
+    }
+
+    /// Serves until `stop`, then lets running requests end, at most for the drain timeout.
+    ///
+    /// # Errors
+    /// [`Error::Listener`] when the listener cannot be used.
+    pub async fn run(self, listener: TcpListener, stop: CancellationToken) -> Result<(), Error> {
+        let address = listener.local_addr()?;
+        tracing::info!(%address, "control API is up");
+        let slots = Arc::new(Semaphore::new(self.shared.config.connections_max));
+        let router = self.router();
+        let mut connections = JoinSet::new();
+        loop {
+            let permit = tokio::select! {
+                () = stop.cancelled() => break,
+                permit = Arc::clone(&slots).acquire_owned() => permit,
+            };
+            // The semaphore is never closed.
+            let Ok(permit) = permit else { break };
+            let stream = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                        continue;
+                    }
+                },
+            };
+            connections.spawn(connection(
+                stream,
+                router.clone(),
+                self.shared.config.header_timeout,
+                stop.clone(),
+                permit,
+            ));
+            // Ended ones are taken out, so the set stays as small as the semaphore.
+            while connections.try_join_next().is_some() {}
+        }
+        drop(listener);
+        let drained = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.shared.config.drain_timeout, drained).await.is_err() {
+            tracing::warn!("requests were cut off: they took longer than the drain timeout");
+        }
+        tracing::info!("control API is down");
+        Ok(())
+    }
+}
+
+/// Serves one connection; after `stop` it ends with the request that is running.
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    header_timeout: Duration,
+    stop: CancellationToken,
+    _permit: OwnedSemaphorePermit,
+) {
+    let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        router.clone().oneshot(request.map(axum::body::Body::new) as Request)
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

@@ -1,0 +1,442 @@
+//! [`SetupFile`] → the nouns of `types`, with everything that is wrong with its values and references.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::str::FromStr;
+
+use mailrail_filter::FilterError;
+use mailrail_types::{
+    App, AppId, EndpointId, EventType, HeaderError, IdError, KeyId, Subscription, SubscriptionId, Tenant,
+    TenantId,
+};
+
+use super::entries::{
+    AppEntry, EndpointEntry, KeyEntry, SetupFile, SubscriptionEntry, TenantEntry, TextOrEnv,
+};
+use super::path::Path;
+use super::problem::{SetupProblem, code};
+use super::read::Problems;
+use super::values;
+
+/// Version of the format that this release reads.
+pub const VERSION: u32 = 1;
+/// Longest name for people, in characters: fits a line of a console.
+pub const NAME_MAX_CHARS: usize = 200;
+/// Most event types of one subscription: more is a sign that it wants a filter.
+pub const EVENT_TYPES_PER_SUBSCRIPTION_MAX: usize = 256;
+/// Most headers of one endpoint (notes of security, section 6, row 22).
+pub const HEADERS_MAX: usize = 32;
+
+/// Says whether a URL may be an endpoint's, and gives its serialised form.
+pub type UrlCheck = dyn Fn(&str) -> Result<String, UrlRefusal> + Send + Sync;
+
+/// Why a URL may not be an endpoint's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UrlRefusal {
+    /// Stable code.
+    pub code: &'static str,
+    /// What to change.
+    pub detail: String,
+}
+
+/// What exists already, of one tenant: a document may refer to it.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// Endpoints and the app of each.
+    pub endpoints: HashMap<EndpointId, AppId>,
+    /// Subscriptions and the app of each.
+    pub subscriptions: HashMap<SubscriptionId, AppId>,
+}
+
+/// A document without problems.
+#[derive(Debug)]
+pub struct CheckedSetup {
+    /// The tenants, in the order of the document.
+    pub tenants: Vec<CheckedTenant>,
+    /// What is allowed and yet looks like a mistake.
+    pub warnings: Vec<SetupProblem>,
+}
+
+/// A tenant and all that the document says of it.
+#[derive(Debug)]
+pub struct CheckedTenant {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// Its keys; a token that is `None` is kept or generated.
+    pub keys: Vec<(KeyId, Option<String>)>,
+    /// Its event types.
+    pub event_types: Vec<EventType>,
+    /// Its apps.
+    pub apps: Vec<App>,
+    /// Its endpoints.
+    pub endpoints: Vec<CheckedEndpoint>,
+    /// Its subscriptions.
+    pub subscriptions: Vec<Subscription>,
+}
+
+/// An endpoint whose secrets depend on what exists.
+#[derive(Debug)]
+pub struct CheckedEndpoint {
+    /// The endpoint, with no secrets.
+    pub endpoint: mailrail_types::Endpoint,
+    /// The secret it shall sign with; `None`: kept or generated.
+    pub secret: Option<mailrail_types::Secret>,
+}
+
+/// Checks what was read.
+pub(super) fn check(
+    file: &SetupFile,
+    known: &HashMap<TenantId, Known>,
+    url: &UrlCheck,
+    problems: &mut Problems,
+) -> CheckedSetup {
+    if file.version != VERSION {
+        let detail = format!("version {} is not known; this release reads version {VERSION}", file.version);
+        problems.add(code::UNSUPPORTED_VERSION, &Path::root().key("version"), detail);
+    }
+    let mut warnings = Vec::new();
+    let mut tenants = Vec::new();
+    let mut ids = Ids::new("tenant");
+    let nothing = Known::default();
+    for (at, entry) in file.tenants.iter().enumerate() {
+        let path = Path::root().key("tenants").index(at);
+        let Some(id) = ids.take::<TenantId>(&entry.id, &path, problems) else { continue };
+        let known = known.get(&id).unwrap_or(&nothing);
+        let mut scope = Scope { known, url, problems, apps: AppIds::default() };
+        let checked = scope.tenant(id, entry, &path);
+        warn(&checked, entry, &path, &mut warnings);
+        tenants.push(checked);
+    }
+    one_owner_per_token(file, problems);
+    CheckedSetup { tenants, warnings }
+}
+
+/// Ids of one kind that were seen already.
+struct Ids {
+    kind: &'static str,
+    seen: BTreeSet<String>,
+}
+
+impl Ids {
+    fn new(kind: &'static str) -> Self {
+        Ids { kind, seen: BTreeSet::new() }
+    }
+
+    fn take<T: FromStr<Err = IdError>>(
+        &mut self,
+        text: &str,
+        path: &Path,
+        problems: &mut Problems,
+    ) -> Option<T> {
+        let path = path.key("id");
+        if problems.covers(&path) {
+            return None;
+        }
+        match text.parse::<T>() {
+            Err(error) => {
+                problems.add(code::INVALID_ID, &path, error.to_string());
+                None
+            }
+            Ok(_) if !self.seen.insert(text.to_owned()) => {
+                let detail = format!("{} '{text}' stands here twice; give each its own id", self.kind);
+                problems.add(code::DUPLICATE_ID, &path, detail);
+                None
+            }
+            Ok(id) => Some(id),
+        }
+    }
+}
+
+/// Ids that are unique within a tenant although they are written under an app.
+struct AppIds {
+    endpoints: Ids,
+    subscriptions: Ids,
+}
+
+impl Default for AppIds {
+    fn default() -> Self {
+        AppIds { endpoints: Ids::new("endpoint"), subscriptions: Ids::new("subscription") }
+    }
+}
+
+/// One tenant being checked.
+struct Scope<'a> {
+    known: &'a Known,
+    url: &'a UrlCheck,
+    problems: &'a mut Problems,
+    apps: AppIds,
+}
+
+impl Scope<'_> {
+    fn tenant(&mut self, id: TenantId, entry: &TenantEntry, path: &Path) -> CheckedTenant {
+        self.name(&entry.name, path);
+        let mut checked = CheckedTenant {
+            tenant: Tenant { id, name: entry.name.clone() },
+            keys: Vec::new(),
+            event_types: self.event_types(entry, path),
+            apps: Vec::new(),
+            endpoints: Vec::new(),
+            subscriptions: Vec::new(),
+        };
+        let mut ids = Ids::new("key");
+        for (at, key) in entry.keys.iter().enumerate() {
+            let path = path.key("keys").index(at);
+            let token = self.token(key, &path);
+            if let Some(id) = ids.take(&key.id, &path, self.problems) {
+                checked.keys.push((id, token));
+            }
+        }
+        let mut ids = Ids::new("app");
+        for (at, app) in entry.apps.iter().enumerate() {
+            let path = path.key("apps").index(at);
+            let Some(id) = ids.take::<AppId>(&app.id, &path, self.problems) else { continue };
+            self.name(&app.name, &path);
+            self.app(&id, app, &path, &mut checked);
+            checked.apps.push(App { id, name: app.name.clone() });
+        }
+        checked
+    }
+
+    fn name(&mut self, name: &str, path: &Path) {
+        if name.chars().count() > NAME_MAX_CHARS || name.chars().any(char::is_control) {
+            let detail = format!("use at most {NAME_MAX_CHARS} characters and no control characters");
+            self.problems.add(code::INVALID_NAME, &path.key("name"), detail);
+        }
+    }
+
+    fn event_types(&mut self, entry: &TenantEntry, path: &Path) -> Vec<EventType> {
+        let mut types = Vec::new();
+        let mut seen = BTreeSet::new();
+        for (at, event_type) in entry.event_types.iter().enumerate() {
+            let path = path.key("event_types").index(at);
+            let place = path.key("name");
+            if let Err(detail) = values::event_type(&event_type.name) {
+                self.problems.add(code::INVALID_EVENT_TYPE, &place, detail);
+            } else if !seen.insert(&event_type.name) {
+                let detail = format!("event type '{}' stands here twice; remove one", event_type.name);
+                self.problems.add(code::DUPLICATE_ID, &place, detail);
+            }
+            let ordering_key = event_type.ordering_key.as_deref().and_then(|text| match text.parse() {
+                Ok(path) => Some(path),
+                Err(error) => {
+                    let error: mailrail_types::JsonPathError = error;
+                    self.problems.add(
+                        code::INVALID_ORDERING_KEY,
+                        &path.key("ordering_key"),
+                        error.to_string(),
+                    );
+                    None
+                }
+            });
+            types.push(EventType { name: event_type.name.clone(), ordering_key });
+        }
+        types
+    }
+
+    fn token(&mut self, key: &KeyEntry, path: &Path) -> Option<String> {
+        let path = path.key("token");
+        let text = self.text(key.token.as_ref()?, &path)?;
+        if let Err(detail) = values::token(&text) {
+            self.problems.add(code::INVALID_TOKEN, &path, detail);
+        }
+        Some(text)
+    }
+
+    /// The text itself; a variable's name is a problem, because here is nobody to look it up.
+    fn text(&mut self, value: &TextOrEnv, path: &Path) -> Option<String> {
+        match value {
+            TextOrEnv::Text(text) => Some(text.clone()),
+            TextOrEnv::Env(name) => {
+                let detail =
+                    format!("'{name}' is a variable of the caller; send its value, or use `mailrail apply`");
+                self.problems.add(code::ENV, path, detail);
+                None
+            }
+        }
+    }
+
+    fn app(&mut self, app: &AppId, entry: &AppEntry, path: &Path, checked: &mut CheckedTenant) {
+        let mut own = BTreeSet::new();
+        for (at, endpoint) in entry.endpoints.iter().enumerate() {
+            let path = path.key("endpoints").index(at);
+            // Its id counts as known even if the rest is wrong: one mistake, one problem.
+            own.insert(endpoint.id.as_str());
+            checked.endpoints.extend(self.endpoint(app, endpoint, &path));
+        }
+        for (at, subscription) in entry.subscriptions.iter().enumerate() {
+            let path = path.key("subscriptions").index(at);
+            checked.subscriptions.extend(self.subscription(app, subscription, &own, &path));
+        }
+    }
+
+    fn endpoint(&mut self, app: &AppId, entry: &EndpointEntry, path: &Path) -> Option<CheckedEndpoint> {
+        let id: Option<EndpointId> = self.apps.endpoints.take(&entry.id, path, self.problems);
+        if let Some(owner) =
+            id.as_ref().and_then(|id| self.known.endpoints.get(id)).filter(|owner| *owner != app)
+        {
+            self.other_app("endpoint", owner, path);
+        }
+        let url = (self.url)(&entry.url).unwrap_or_else(|refusal| {
+            self.problems.add(refusal.code, &path.key("url"), refusal.detail);
+            String::new()
+        });
+        let secret = entry.secret.as_ref().and_then(|value| {
+            let path = path.key("secret");
+            let text = self.text(value, &path)?;
+            values::secret(text).map_err(|detail| self.problems.add(code::INVALID_SECRET, &path, detail)).ok()
+        });
+        let timeout = entry.timeout.as_deref().and_then(|text| {
+            let refused = |detail| self.problems.add(code::INVALID_TIMEOUT, &path.key("timeout"), detail);
+            values::timeout(text).map_err(refused).ok()
+        });
+        let headers = self.headers(&entry.headers, path);
+        let endpoint = mailrail_types::Endpoint {
+            id: id?,
+            app: app.clone(),
+            url,
+            secrets: Vec::new(),
+            headers,
+            timeout,
+        };
+        Some(CheckedEndpoint { endpoint, secret })
+    }
+
+    fn headers(&mut self, entries: &BTreeMap<String, TextOrEnv>, path: &Path) -> Vec<(String, String)> {
+        let path = path.key("headers");
+        if entries.len() > HEADERS_MAX {
+            self.problems.add(code::TOO_MANY, &path, format!("use at most {HEADERS_MAX} headers"));
+        }
+        let mut headers = Vec::new();
+        let mut seen = BTreeSet::new();
+        for (name, value) in entries {
+            let path = path.key(name);
+            let Some(value) = self.text(value, &path) else { continue };
+            if let Err(error) = mailrail_types::check_header(name, &value) {
+                let code = match error {
+                    HeaderError::Reserved(_) => code::HEADER_NOT_ALLOWED,
+                    _ => code::INVALID_HEADER,
+                };
+                self.problems.add(code, &path, error.to_string());
+            } else if !seen.insert(name.to_ascii_lowercase()) {
+                let detail = format!("header '{name}' stands here twice in other capitals; remove one");
+                self.problems.add(code::INVALID_HEADER, &path, detail);
+            }
+            headers.push((name.clone(), value));
+        }
+        headers
+    }
+
+    fn subscription(
+        &mut self,
+        app: &AppId,
+        entry: &SubscriptionEntry,
+        own: &BTreeSet<&str>,
+        path: &Path,
+    ) -> Option<Subscription> {
+        let id: Option<SubscriptionId> = self.apps.subscriptions.take(&entry.id, path, self.problems);
+        if let Some(owner) =
+            id.as_ref().and_then(|id| self.known.subscriptions.get(id)).filter(|owner| *owner != app)
+        {
+            self.other_app("subscription", owner, path);
+        }
+        let endpoint = self.reference(app, &entry.endpoint, own, path);
+        self.wanted_types(&entry.event_types, path);
+        let filter = entry.filter.as_ref().and_then(|filter| {
+            let refused = |error: FilterError| {
+                let detail =
+                    format!("filter of subscription '{}' at {}: {}", entry.id, error.path, error.message);
+                self.problems.add(error.code, &path.key("filter").key("pattern"), detail);
+            };
+            values::filter(&filter.pattern).map_err(refused).ok()
+        });
+        Some(Subscription {
+            id: id?,
+            app: app.clone(),
+            endpoint: endpoint?,
+            event_types: entry.event_types.clone(),
+            filter,
+        })
+    }
+
+    fn wanted_types(&mut self, wanted: &[String], path: &Path) {
+        let path = path.key("event_types");
+        if wanted.is_empty() {
+            self.problems.add(code::INVALID_EVENT_TYPE, &path, "name at least one event type");
+        }
+        if wanted.len() > EVENT_TYPES_PER_SUBSCRIPTION_MAX {
+            let detail = format!("name at most {EVENT_TYPES_PER_SUBSCRIPTION_MAX} event types");
+            self.problems.add(code::TOO_MANY, &path, detail);
+        }
+        let mut seen = BTreeSet::new();
+        for (at, name) in wanted.iter().enumerate() {
+            if let Err(detail) = values::event_type(name) {
+                self.problems.add(code::INVALID_EVENT_TYPE, &path.index(at), detail);
+            } else if !seen.insert(name) {
+                let detail = format!("event type '{name}' stands here twice; remove one");
+                self.problems.add(code::DUPLICATE_ID, &path.index(at), detail);
+            }
+        }
+    }
+
+    fn reference(
+        &mut self,
+        app: &AppId,
+        name: &str,
+        own: &BTreeSet<&str>,
+        path: &Path,
+    ) -> Option<EndpointId> {
+        let path = path.key("endpoint");
+        let id = EndpointId::new(name).ok();
+        let exists =
+            own.contains(name) || id.as_ref().is_some_and(|id| self.known.endpoints.get(id) == Some(app));
+        if !exists {
+            let detail = format!("app '{app}' has no endpoint '{name}'; add it, or name one of its own");
+            self.problems.add(code::UNKNOWN_ENDPOINT, &path, detail);
+        }
+        id
+    }
+
+    fn other_app(&mut self, kind: &str, owner: &AppId, path: &Path) {
+        let detail =
+            format!("this {kind} belongs to app '{owner}'; choose another id, or delete it there first");
+        self.problems.add(code::OTHER_APP, &path.key("id"), detail);
+    }
+}
+
+/// The credential names the tenant, so a token that names two would be a hole between them.
+fn one_owner_per_token(file: &SetupFile, problems: &mut Problems) {
+    let mut seen = BTreeSet::new();
+    for (t, tenant) in file.tenants.iter().enumerate() {
+        for (k, key) in tenant.keys.iter().enumerate() {
+            if let Some(TextOrEnv::Text(token)) = &key.token
+                && !seen.insert(token)
+            {
+                let path = Path::root().key("tenants").index(t).key("keys").index(k).key("token");
+                problems.add(
+                    code::DUPLICATE_TOKEN,
+                    &path,
+                    "another key has the same token; give each its own",
+                );
+            }
+        }
+    }
+}
+
+fn warn(checked: &CheckedTenant, entry: &TenantEntry, path: &Path, warnings: &mut Vec<SetupProblem>) {
+    if checked.event_types.is_empty() {
+        return;
+    }
+    for (a, app) in entry.apps.iter().enumerate() {
+        for (s, subscription) in app.subscriptions.iter().enumerate() {
+            for (e, name) in subscription.event_types.iter().enumerate() {
+                if !checked.event_types.iter().any(|t| t.name == *name) {
+                    let path =
+                        path.key("apps").index(a).key("subscriptions").index(s).key("event_types").index(e);
+                    let detail = format!(
+                        "event type '{name}' is not among the tenant's event_types; check its spelling"
+                    );
+                    warnings.push(SetupProblem::new(code::UNDECLARED_EVENT_TYPE, &path, detail));
+                }
+            }
+        }
+    }
+}

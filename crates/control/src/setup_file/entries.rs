@@ -1,0 +1,202 @@
+//! The format of a set-up document: what may be written, and its JSON Schema.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+use serde_json::{Map, Value};
+
+/// A set-up document: tenants and all that belongs to them.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetupFile {
+    /// Version of this format: 1.
+    #[schemars(range(min = 1, max = 1))]
+    pub version: u32,
+    /// The tenants to create or update. Tenants that are not listed are left alone.
+    pub tenants: Vec<TenantEntry>,
+}
+
+/// A customer.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Tenant")]
+pub struct TenantEntry {
+    /// Its id: 1 to 64 of a-z, 0-9, '_', '-' and '.', starting with a letter or digit.
+    #[schemars(regex(pattern = ID_PATTERN))]
+    pub id: String,
+    /// A name for people.
+    #[serde(default)]
+    pub name: String,
+    /// API keys of producers.
+    #[serde(default)]
+    pub keys: Vec<KeyEntry>,
+    /// What is known of its event types. A type that is not listed is accepted and has no ordering key.
+    #[serde(default)]
+    pub event_types: Vec<EventTypeEntry>,
+    /// The consumers that subscribe.
+    #[serde(default)]
+    pub apps: Vec<AppEntry>,
+}
+
+/// An API key of a producer.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Key")]
+pub struct KeyEntry {
+    /// Its public name, unique within the tenant.
+    #[schemars(regex(pattern = ID_PATTERN))]
+    pub id: String,
+    /// The token, at least 32 characters. Left out: generated when the key is new, and shown once.
+    #[serde(default)]
+    pub token: Option<TextOrEnv>,
+}
+
+/// What is known of an event type.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "EventType")]
+pub struct EventTypeEntry {
+    /// The CloudEvents `type`.
+    pub name: String,
+    /// Where the ordering key stands in a JSON body, as `repository.id`, when the event has no `partitionkey`.
+    #[serde(default)]
+    pub ordering_key: Option<String>,
+}
+
+/// A consumer that subscribes.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "App")]
+pub struct AppEntry {
+    /// Its id, unique within the tenant.
+    #[schemars(regex(pattern = ID_PATTERN))]
+    pub id: String,
+    /// A name for people.
+    #[serde(default)]
+    pub name: String,
+    /// Its recipients.
+    #[serde(default)]
+    pub endpoints: Vec<EndpointEntry>,
+    /// What it wants, and where that goes.
+    #[serde(default)]
+    pub subscriptions: Vec<SubscriptionEntry>,
+}
+
+/// A recipient.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Endpoint")]
+pub struct EndpointEntry {
+    /// Its id, unique within the tenant.
+    #[schemars(regex(pattern = ID_PATTERN))]
+    pub id: String,
+    /// Where requests go.
+    pub url: String,
+    /// The signing secret: `whsec_` and base64 of 24 to 64 bytes. Left out: generated when the endpoint is new, and shown once; kept
+    /// when it exists. Another secret than the current one is a rotation: the current one goes on signing beside it.
+    #[serde(default)]
+    pub secret: Option<TextOrEnv>,
+    /// Headers added to every request.
+    #[serde(default)]
+    pub headers: BTreeMap<String, TextOrEnv>,
+    /// Total time of one attempt, as `500ms`, `15s` or `1m`. Left out: the pipeline's.
+    #[serde(default)]
+    #[schemars(regex(pattern = r"^[0-9]+(ms|s|m)$"))]
+    pub timeout: Option<String>,
+}
+
+/// App + event types + filter → endpoint.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Subscription")]
+pub struct SubscriptionEntry {
+    /// Its id, unique within the tenant.
+    #[schemars(regex(pattern = ID_PATTERN))]
+    pub id: String,
+    /// The endpoint of the same app that matches go to.
+    pub endpoint: String,
+    /// The event types it wants, exact.
+    #[schemars(length(min = 1))]
+    pub event_types: Vec<String>,
+    /// Which of those events. Left out: all.
+    #[serde(default)]
+    pub filter: Option<FilterEntry>,
+}
+
+/// Which events a subscription wants.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Filter")]
+pub struct FilterEntry {
+    /// An EventBridge-compatible pattern over the body of the event.
+    pub pattern: Map<String, Value>,
+}
+
+const ID_PATTERN: &str = "^[a-z0-9][a-z0-9_.-]{0,63}$";
+
+/// A text, or the name of an environment variable that holds it. The variable is read by `mailrail apply`, where the
+/// file is; the API takes only texts. Never printed: it may be a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub enum TextOrEnv {
+    /// The text.
+    Text(String),
+    /// The name of the variable.
+    Env(String),
+}
+
+impl fmt::Debug for TextOrEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TextOrEnv::Text(_) => f.write_str("Text(…)"),
+            TextOrEnv::Env(name) => write!(f, "Env({name})"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for TextOrEnv {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // By hand, because a derived error would quote the value.
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(TextOrEnv::Text(text)),
+            Value::Object(object) => match (object.len(), object.get("env")) {
+                (1, Some(Value::String(name))) if !name.is_empty() => Ok(TextOrEnv::Env(name.clone())),
+                _ => Err(D::Error::custom(TEXT_OR_ENV)),
+            },
+            _ => Err(D::Error::custom(TEXT_OR_ENV)),
+        }
+    }
+}
+
+const TEXT_OR_ENV: &str = "expected a text or {env: NAME}; put a number in quotes";
+
+impl JsonSchema for TextOrEnv {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TextOrEnv".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A text, or {env: NAME}: the text is in this environment variable of `mailrail apply`.",
+            "oneOf": [
+                { "type": "string" },
+                {
+                    "type": "object",
+                    "properties": { "env": { "type": "string", "minLength": 1 } },
+                    "required": ["env"],
+                    "additionalProperties": false
+                }
+            ]
+        })
+    }
+}
+
+/// The JSON Schema of a set-up document.
+#[must_use]
+pub fn setup_schema() -> Value {
+    let mut schema = schemars::schema_for!(SetupFile);
+    schema.insert("title".into(), "mailrail set-up file".into());
+    schema.to_value()
+}

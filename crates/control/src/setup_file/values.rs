@@ -1,0 +1,115 @@
+//! Single values of a set-up document: what is right, or what to change. No text here quotes a secret.
+
+use std::time::Duration;
+
+use mailrail_filter::{Filter, FilterError};
+use mailrail_sign::SigningKey;
+use mailrail_store::{EVENT_TYPE_NAME_MAX, TOKEN_MIN_CHARS as STORE_TOKEN_MIN};
+use mailrail_types::{FilterLanguage, FilterSource, Secret};
+use serde_json::{Map, Value};
+
+/// Fewest characters of a token: less could be guessed.
+pub const TOKEN_MIN_CHARS: usize = STORE_TOKEN_MIN;
+/// Most characters of a token: an `Authorization` header stays far below every proxy's limit.
+pub const TOKEN_MAX_CHARS: usize = 512;
+/// Shortest timeout of an endpoint: less fails on the network alone.
+pub const TIMEOUT_MIN: Duration = Duration::from_millis(100);
+/// Longest timeout of an endpoint: an attempt holds a permit all that time.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(120);
+
+pub(super) fn event_type(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.len() > EVENT_TYPE_NAME_MAX || name.chars().any(char::is_control) {
+        return Err(format!("an event type has 1 to {EVENT_TYPE_NAME_MAX} bytes and no control characters"));
+    }
+    Ok(())
+}
+
+pub(super) fn token(text: &str) -> Result<(), String> {
+    let visible = text.bytes().all(|b| b.is_ascii_graphic());
+    if !visible || !(TOKEN_MIN_CHARS..=TOKEN_MAX_CHARS).contains(&text.len()) {
+        return Err(format!(
+            "a token has {TOKEN_MIN_CHARS} to {TOKEN_MAX_CHARS} visible ASCII characters; leave it out to have one generated"
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn secret(text: String) -> Result<Secret, String> {
+    let secret = Secret::new(text);
+    match SigningKey::parse(&secret) {
+        Ok(_) => Ok(secret),
+        Err(error) => Err(format!("{error}; leave it out to have one generated")),
+    }
+}
+
+/// `500ms`, `15s`, `1m`.
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
+    let refused = || {
+        format!(
+            "'{}' is not a timeout; write 100ms to 120s, as '500ms', '15s' or '1m'",
+            text.chars().take(32).collect::<String>()
+        )
+    };
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| refused())?;
+    let millis = match unit {
+        "ms" => Some(number),
+        "s" => number.checked_mul(1_000),
+        "m" => number.checked_mul(60_000),
+        _ => None,
+    };
+    let timeout = millis.map(Duration::from_millis).ok_or_else(refused)?;
+    if (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) { Ok(timeout) } else { Err(refused()) }
+}
+
+/// The filter in its stored form.
+pub(super) fn filter(pattern: &Map<String, Value>) -> Result<FilterSource, FilterError> {
+    // Keys are sorted by `Map`, so that the same filter in another order is the same text and counts as unchanged.
+    let text = Value::Object(pattern.clone()).to_string();
+    let source = FilterSource { language: FilterLanguage::Pattern, text };
+    Filter::compile(&source).map(|_| source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_and_bounded() {
+        assert_eq!(timeout("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(timeout("15s"), Ok(Duration::from_secs(15)));
+        assert_eq!(timeout("2m"), Ok(Duration::from_secs(120)));
+        for bad in [
+            "",
+            "s",
+            "15",
+            "15 s",
+            "-1s",
+            "1.5s",
+            "99ms",
+            "121s",
+            "3m",
+            "1h",
+            "99999999999999999999s",
+            "18446744073709551615m",
+        ] {
+            assert!(timeout(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_bounded() {
+        assert!(token(&"x".repeat(31)).is_err());
+        assert!(token(&"x".repeat(32)).is_ok());
+        assert!(token(&"x".repeat(513)).is_err());
+        assert!(token(&format!("{} ", "x".repeat(32))).is_err());
+        assert!(token(&"é".repeat(32)).is_err());
+    }
+
+    #[test]
+    fn the_same_filter_in_another_order_is_the_same_text() {
+        let of = |text: &str| filter(&serde_json::from_str(text).expect("JSON")).expect("a filter").text;
+        assert_eq!(of(r#"{"b":[1],"a":[{"prefix":"x"}]}"#), of(r#"{"a": [{"prefix": "x"}], "b": [1]}"#));
+    }
+}

@@ -1,0 +1,177 @@
+//! `GET /v1/status`: what waits, per pipeline. Unknown is said, with the reason, and never shown as zero.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use mailrail_log::{Bounds, Log, LogError};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Pipeline, Topic};
+use crate::respond::json;
+use crate::service::Shared;
+
+/// Questions to the log at once: a topic of many partitions answers soon, and a status never floods the brokers.
+const QUESTIONS_AT_ONCE: usize = 16;
+
+/// The answer of `GET /v1/status`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Each pipeline.
+    pub pipelines: Vec<PipelineStatus>,
+    /// This process's view of the set-up.
+    pub store: StoreStatus,
+}
+
+/// This process's view of the set-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreStatus {
+    /// Position of the change feed.
+    pub seq: u64,
+    /// Whether the last read of the feed succeeded.
+    pub current: bool,
+}
+
+/// What waits in a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipelineStatus {
+    /// Its name.
+    pub pipeline: String,
+    /// Events on their way to match.
+    pub events: QueueStatus,
+    /// Deliveries on their way to their endpoints, those that wait for a retry included.
+    pub deliveries: QueueStatus,
+    /// Deliveries that were given up and are still kept.
+    pub dead_letters: TopicStatus,
+    /// Attempts that are still kept.
+    pub attempts: TopicStatus,
+}
+
+/// A topic that a group works off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// The topic.
+    pub topic: String,
+    /// Its number of partitions.
+    pub partitions: u32,
+    /// Records that the group has not committed, summed over the partitions; `null` when one of them did not answer.
+    pub waiting: Option<u64>,
+    /// Why it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A topic that nobody works off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicStatus {
+    /// The topic.
+    pub topic: String,
+    /// Its number of partitions.
+    pub partitions: u32,
+    /// Records in it, summed over the partitions; `null` when one of them did not answer.
+    pub records: Option<u64>,
+    /// Why it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// `GET /v1/status`.
+pub(crate) async fn status(State(shared): State<Arc<Shared>>) -> Response {
+    let ask = Ask { log: shared.log.as_ref(), timeout: shared.config.log_timeout };
+    let pipelines =
+        futures::future::join_all(shared.config.pipelines.iter().map(|of| ask.pipeline(of))).await;
+    let store = StoreStatus { seq: shared.directory.seq(), current: shared.directory.is_current() };
+    json(&Status { pipelines, store })
+}
+
+/// Questions to the log.
+#[derive(Clone, Copy)]
+struct Ask<'a> {
+    log: &'a dyn Log,
+    /// Bounds each question.
+    timeout: Duration,
+}
+
+impl Ask<'_> {
+    async fn pipeline(self, of: &Pipeline) -> PipelineStatus {
+        let (events, deliveries, dead_letters, attempts) = tokio::join!(
+            self.queue(&of.events, &of.match_group),
+            self.queue(&of.deliveries, &of.deliver_group),
+            self.topic(&of.dead_letters),
+            self.topic(&of.attempts),
+        );
+        PipelineStatus { pipeline: of.name.clone(), events, deliveries, dead_letters, attempts }
+    }
+
+    async fn queue(self, topic: &Topic, group: &str) -> QueueStatus {
+        let partition = async |partition| {
+            let bounds = self.bounds(&topic.name, partition).await?;
+            let committed = self.answer(self.log.committed(group, &topic.name, partition)).await?;
+            waiting(bounds, committed.map(|c| c.offset)).ok_or_else(|| {
+                format!("partition {partition}: committed above its end; was the topic re-created?")
+            })
+        };
+        let (waiting, error) = sum(stream::iter(0..topic.partitions).map(partition)).await;
+        QueueStatus { topic: topic.name.clone(), partitions: topic.partitions, waiting, error }
+    }
+
+    async fn topic(self, topic: &Topic) -> TopicStatus {
+        let partition = async |partition| {
+            let bounds = self.bounds(&topic.name, partition).await?;
+            Ok(bounds.high.saturating_sub(bounds.low))
+        };
+        let (records, error) = sum(stream::iter(0..topic.partitions).map(partition)).await;
+        TopicStatus { topic: topic.name.clone(), partitions: topic.partitions, records, error }
+    }
+
+    async fn bounds(self, topic: &str, partition: u32) -> Result<Bounds, String> {
+        self.answer(self.log.bounds(topic, partition)).await
+    }
+
+    async fn answer<T>(self, answer: impl Future<Output = Result<T, LogError>>) -> Result<T, String> {
+        match tokio::time::timeout(self.timeout, answer).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("the log did not answer within {:?}", self.timeout)),
+        }
+    }
+}
+
+/// Sum over the partitions, or the first reason why there is none.
+async fn sum<F>(partitions: impl stream::Stream<Item = F>) -> (Option<u64>, Option<String>)
+where
+    F: Future<Output = Result<u64, String>>,
+{
+    let total = partitions
+        .buffer_unordered(QUESTIONS_AT_ONCE)
+        .try_fold(0u64, async |sum, one| Ok(sum.saturating_add(one)))
+        .await;
+    match total {
+        Ok(total) => (Some(total), None),
+        Err(error) => (None, Some(error)),
+    }
+}
+
+/// Records that are not committed. A group that never committed has all of them before it; one that committed below the
+/// first record (retention took the rest) has what is left. `None`: the position is of another topic.
+fn waiting(bounds: Bounds, committed: Option<u64>) -> Option<u64> {
+    bounds.high.checked_sub(committed.unwrap_or(0).max(bounds.low))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_is_what_is_not_committed_and_still_there() {
+        let bounds = Bounds { low: 10, high: 30 };
+        assert_eq!(waiting(bounds, None), Some(20));
+        assert_eq!(waiting(bounds, Some(25)), Some(5));
+        assert_eq!(waiting(bounds, Some(30)), Some(0));
+        assert_eq!(waiting(bounds, Some(3)), Some(20));
+        assert_eq!(waiting(bounds, Some(31)), None);
+        assert_eq!(waiting(Bounds { low: 7, high: 7 }, None), Some(0));
+    }
+}

@@ -1,0 +1,164 @@
+//! The routes over a real store and a real local log.
+
+mod access;
+mod apply;
+mod resources;
+mod serving;
+
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use axum::Router;
+use axum::body::Body;
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use mailrail_log::{LocalLog, Log};
+use mailrail_store::{Directory, EncryptionKey, Store};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use crate::setup_file::UrlRefusal;
+use crate::{Config, Operator, Pipeline, Service};
+
+const TOKEN: &str = "operator-token-canary-0123456789abcdef";
+const SECRET: &str = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+const KEY: &str = "key-token-canary-0123456789abcdefghij";
+const HEADER: &str = "Bearer header-canary-0123456789";
+
+struct Setting {
+    router: Router,
+    service: Service,
+    directory: Arc<Directory>,
+    log: Arc<dyn Log>,
+    stop: CancellationToken,
+    _folder: TempDir,
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Everything that this process logged, of all tests: one subscriber for the process, because one per thread misses
+/// lines whose call site another thread met first.
+static LINES: OnceLock<Lines> = OnceLock::new();
+
+fn log_lines() -> String {
+    let lines = LINES.get_or_init(|| {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
+        subscriber.with_writer(move || writer.clone()).init();
+        lines
+    });
+    String::from_utf8(lines.0.lock().expect("not poisoned").clone()).expect("text")
+}
+
+async fn setting() -> Setting {
+    log_lines();
+    let folder = TempDir::new().expect("a folder");
+    let url = format!("sqlite:{}", folder.path().join("store.db").display());
+    let store = Store::open(&url, EncryptionKey::generate()).await.expect("a store");
+    let directory = Directory::load(store.clone()).await.expect("a directory");
+    let stop = CancellationToken::new();
+    tokio::spawn(Arc::clone(&directory).follow(stop.clone()));
+    let log: Arc<dyn Log> = Arc::new(LocalLog::open(&folder.path().join("log.db")).expect("a log"));
+    let operator = Operator::new("alice", TOKEN).expect("a strong token");
+    let mut config = Config::new(vec![operator], vec![Pipeline::named("", "default", 3)]);
+    config.body_limit_bytes = 64 * 1024;
+    let refusal = || UrlRefusal { code: "scheme_not_allowed", detail: "use https".to_owned() };
+    let https =
+        move |url: &str| if url.starts_with("https://") { Ok(url.to_owned()) } else { Err(refusal()) };
+    let service = Service::new(config, store, Arc::clone(&directory), Arc::clone(&log), Arc::new(https))
+        .expect("a service");
+    Setting { router: service.router(), service, directory, log, stop, _folder: folder }
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: http::HeaderMap,
+    text: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).expect("JSON")
+    }
+
+    fn code(&self) -> String {
+        assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text);
+        let body = self.json();
+        assert_eq!(body["status"], self.status.as_u16());
+        body["code"].as_str().expect("a code").to_owned()
+    }
+}
+
+impl Setting {
+    async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.expect("infallible");
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await.expect("a body").to_bytes();
+        Answer {
+            status: head.status,
+            headers: head.headers,
+            text: String::from_utf8(bytes.to_vec()).expect("text"),
+        }
+    }
+
+    async fn call(&self, method: Method, path: &str, body: impl Into<Body>) -> Answer {
+        let request =
+            Request::builder().method(method).uri(path).header("authorization", format!("Bearer {TOKEN}"));
+        self.send(request.body(body.into()).expect("a request")).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.call(Method::GET, path, Body::empty()).await
+    }
+
+    async fn apply(&self, body: &Value) -> Answer {
+        self.call(Method::POST, "/v1/apply", body.to_string()).await
+    }
+}
+
+fn document() -> Value {
+    json!({ "version": 1, "tenants": [{
+        "id": "acme",
+        "name": "Acme Inc",
+        "keys": [{ "id": "given", "token": KEY }, { "id": "made" }],
+        "event_types": [{ "name": "com.github.push", "ordering_key": "repository.id" }, { "name": "a/b c" }],
+        "apps": [{
+            "id": "shop",
+            "endpoints": [
+                { "id": "main", "url": "https://shop.example/", "secret": SECRET, "headers": { "Authorization": HEADER }, "timeout": "15s" },
+                { "id": "other", "url": "https://shop.example/other" },
+            ],
+            "subscriptions": [
+                { "id": "pushes", "endpoint": "main", "event_types": ["com.github.push"], "filter": { "pattern": { "ref": [{ "prefix": "refs/" }] } } },
+            ],
+        }],
+    }]})
+}
+
+fn total(counts: &Value) -> [u64; 4] {
+    let sum =
+        |of: &str| counts.as_object().expect("kinds").values().filter_map(|tally| tally[of].as_u64()).sum();
+    [sum("created"), sum("updated"), sum("unchanged"), sum("deleted")]
+}
+
+/// A place that log lines go to.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

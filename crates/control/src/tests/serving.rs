@@ -1,0 +1,84 @@
+//! Status, and the life of the role.
+
+use mailrail_log::{Committed, GroupEvent, NewRecord, TopicSpec};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{TOKEN, document, setting};
+
+#[tokio::test]
+async fn status_says_what_waits_and_never_zero_for_unknown() {
+    let setting = setting().await;
+    let status = setting.get("/v1/status").await.json();
+    let events = &status["pipelines"][0]["events"];
+    assert_eq!(events["waiting"], Value::Null, "there is no topic yet: {status}");
+    assert!(events["error"].as_str().is_some_and(|e| !e.is_empty()));
+
+    let spec = |name: &str| TopicSpec { name: name.to_owned(), partitions: 3, retention: None };
+    let topics =
+        ["events.default", "deliveries.default", "dead-letters.default", "attempts.default"].map(spec);
+    setting.log.ensure_topics(&topics).await.expect("topics");
+    let records = |n: usize| {
+        (0..n).map(|_| NewRecord { value: "x".into(), ..NewRecord::default() }).collect::<Vec<_>>()
+    };
+    for (topic, partition, count) in [
+        ("events.default", 0, 5),
+        ("events.default", 2, 2),
+        ("deliveries.default", 1, 4),
+        ("dead-letters.default", 1, 3),
+    ] {
+        setting.log.append(topic, partition, records(count)).await.expect("append");
+    }
+    let member = setting.log.join("match.default", "events.default").await.expect("join");
+    let partitions = match member.next().await {
+        Some(GroupEvent::Assigned { partitions, .. }) => partitions,
+        other => panic!("expected an assignment, got {other:?}"),
+    };
+    assert!(partitions.contains(&0));
+    let second = setting.log.bounds("events.default", 0).await.expect("bounds").low + 2;
+    member.commit(vec![(0, Committed { offset: second, metadata: String::new() })]).await.expect("commit");
+
+    let status = setting.get("/v1/status").await.json();
+    let pipeline = &status["pipelines"][0];
+    assert_eq!(pipeline["pipeline"], "default");
+    assert_eq!(pipeline["events"], json!({ "topic": "events.default", "partitions": 3, "waiting": 3 + 2 }));
+    assert_eq!(pipeline["deliveries"]["waiting"], 4);
+    assert_eq!(
+        pipeline["dead_letters"],
+        json!({ "topic": "dead-letters.default", "partitions": 3, "records": 3 })
+    );
+    assert_eq!(pipeline["attempts"]["records"], 0);
+    assert_eq!(status["store"]["current"], true);
+}
+
+#[tokio::test]
+async fn serves_over_a_socket_and_drains() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    let setting = setting().await;
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(setting.service.clone().run(listener, stop.clone()));
+    // One connection is in the middle of a request when the stop comes, another is idle: the first is answered.
+    let mut busy = tokio::net::TcpStream::connect(address).await.expect("connect");
+    let mut idle = tokio::net::TcpStream::connect(address).await.expect("connect");
+    let body = json!({ "setup": document() }).to_string();
+    let head = format!(
+        "POST /v1/apply HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    busy.write_all(head.as_bytes()).await.expect("write");
+    let mut buffer = [0; 25];
+    // Hyper asks for the body once the handler reads it: the request is running for sure.
+    busy.read_exact(&mut buffer).await.expect("100 Continue");
+    assert!(buffer.starts_with(b"HTTP/1.1 100"));
+    stop.cancel();
+    busy.write_all(body.as_bytes()).await.expect("write");
+    let mut answer = String::new();
+    busy.read_to_string(&mut answer).await.expect("read to the end");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert_eq!(idle.read(&mut buffer).await.expect("closed"), 0);
+    running.await.expect("no panic").expect("a clean end");
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the port is free");
+}

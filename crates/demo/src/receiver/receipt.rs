@@ -1,0 +1,103 @@
+//! A receipt: one request as the receiver saw it; and the report over all of them.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// One request that arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Place in the order of arrival, from 1, over all endpoints.
+    pub position: u64,
+    /// When it had arrived whole, in milliseconds since the Unix epoch.
+    pub arrived_at_ms: u64,
+    /// Which endpoint it was for.
+    pub endpoint: String,
+    /// `webhook-id`: the delivery. Empty when missing.
+    pub webhook_id: String,
+    /// `mailrail-event-id`: the event, when the header is there.
+    pub event_id: Option<String>,
+    /// `mailrail-attempt`, when the header is there and a number.
+    pub attempt: Option<u32>,
+    /// `content-type`, when the header is there.
+    pub content_type: Option<String>,
+    /// Length of the body.
+    pub body_bytes: u64,
+    /// SHA-256 of the body, in hex.
+    pub body_sha256: String,
+    /// Whether the signature was good.
+    pub verified: bool,
+    /// The status it got; `None` when the connection was reset or left hanging.
+    pub status: Option<u16>,
+    /// Where it stands in the producer's order, when the receiver was told how to read that.
+    pub order: Option<Order>,
+    /// The body, when the receiver keeps bodies. Never in the journal.
+    #[serde(skip)]
+    pub body: Option<Bytes>,
+}
+
+impl Receipt {
+    /// Whether the receiver took it: signature good and answered 2xx.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.verified && self.status.is_some_and(|status| (200..300).contains(&status))
+    }
+}
+
+/// A place in the order that the producer gave to the events of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// What the events are about; there is no order between groups.
+    pub group: String,
+    /// Grows within the group.
+    pub sequence: u64,
+}
+
+/// Counts over all receipts.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ReceiverReport {
+    /// Sums over the endpoints.
+    #[serde(flatten)]
+    pub total: Counts,
+    /// Requests for endpoints that the receiver does not have.
+    pub unknown_endpoint: u64,
+    /// Whether a limit was reached: then receipts are missing, and deliveries beyond it count as new each time.
+    pub truncated: bool,
+    /// By endpoint.
+    pub endpoints: BTreeMap<String, Counts>,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests.
+    pub received: u64,
+    /// Requests whose signature was good.
+    pub verified: u64,
+    /// Requests whose signature was not.
+    pub bad_signature: u64,
+    /// Verified requests that were answered 2xx.
+    pub accepted: u64,
+    /// Distinct deliveries among the verified requests.
+    pub deliveries: u64,
+    /// Distinct deliveries that were answered 2xx.
+    pub delivered: u64,
+    /// Verified requests of a delivery that had been answered 2xx already.
+    pub duplicates: u64,
+    /// Distinct deliveries that came after a later one of their group: in first arrival or in first acceptance.
+    pub order_violations: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Counts) {
+        self.received += other.received;
+        self.verified += other.verified;
+        self.bad_signature += other.bad_signature;
+        self.accepted += other.accepted;
+        self.deliveries += other.deliveries;
+        self.delivered += other.delivered;
+        self.duplicates += other.duplicates;
+        self.order_violations += other.order_violations;
+    }
+}

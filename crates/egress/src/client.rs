@@ -1,0 +1,316 @@
+//! One POST, and what came back.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use mailrail_types::{AttemptResult, ErrorCode};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use crate::dial::Dial;
+use crate::fault::code_of;
+use crate::{Error, Resolve, SystemResolver, UrlPolicy, check_url, tls};
+
+/// Most bytes read of an answer's body. Real answers are a few words; the rest of a longer one is dropped with its
+/// connection, which is cheaper than reading it.
+pub const BODY_MAX_BYTES: usize = 64 * 1024;
+
+/// Most bytes of an answer's head, which is also the size of the connection's buffers.
+pub const HEAD_MAX_BYTES: usize = 64 * 1024;
+
+/// Most header lines of an answer.
+pub const HEADERS_MAX: usize = 100;
+
+/// Most informational answers (100, 103) before the real one. More are a way to keep a CPU busy.
+pub const INFORMATIONAL_MAX: u32 = 16;
+
+/// Longest total time of a request, whatever the caller asks for: a slot is not held for longer than this.
+pub const TIMEOUT_MAX: Duration = Duration::from_mins(10);
+
+/// How long an idle connection is kept: long enough for a stream of events, shorter than most servers' own limit.
+const POOL_IDLE: Duration = Duration::from_secs(30);
+
+/// Most idle connections kept per scheme, host and port.
+const POOL_IDLE_PER_HOST: usize = 8;
+
+/// Most copies of `Retry-After`, and most bytes of one, that are passed on: an HTTP date has 29.
+const RETRY_AFTER_COPIES: usize = 10;
+const RETRY_AFTER_BYTES: usize = 64;
+
+/// Sent when the caller sets no `user-agent`: many receivers refuse requests without one.
+const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("mailrail/", env!("CARGO_PKG_VERSION")));
+
+/// Headers that frame the request or steer the connection: set by the HTTP client or not at all. Set-up refuses them
+/// already; here they would be a hole (`content-length: 1` cuts the body, `upgrade` leaves HTTP).
+const FRAMING: &[&str] = &[
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "accept-encoding",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+];
+
+/// Times that the phases of one request may take. All of them lie inside the request's own total time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// For the name's resolution.
+    pub dns: Duration,
+    /// For the TCP connection, over all addresses.
+    pub connect: Duration,
+    /// For the TLS handshake.
+    pub tls: Duration,
+    /// For the body after the head. Short: the status is known, and the body is only kept to be shown.
+    pub body: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let secs = Duration::from_secs;
+        Limits { dns: secs(5), connect: secs(5), tls: secs(5), body: secs(2) }
+    }
+}
+
+/// What an [`Egress`] may do.
+#[derive(Clone, Default)]
+pub struct EgressConfig {
+    /// Which URLs and addresses are allowed.
+    pub url: UrlPolicy,
+    /// PEM text of certificate authorities that are trusted beside the public ones.
+    pub extra_ca_pem: Option<Vec<u8>>,
+    /// Who resolves names; `None`: the system.
+    pub resolver: Option<Arc<dyn Resolve>>,
+    /// How long each phase may take.
+    pub limits: Limits,
+}
+
+impl fmt::Debug for EgressConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EgressConfig")
+            .field("url", &self.url)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One request to make.
+#[derive(Clone)]
+pub struct Request<'a> {
+    /// Where to: the text of a URL that [`check_url`] returned. It is checked again.
+    pub url: &'a str,
+    /// What to send with it. Of two with the same name the later one is sent, so put our own last.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The body, sent as it is.
+    pub body: Bytes,
+    /// Total time for everything, at most [`TIMEOUT_MAX`].
+    pub timeout: Duration,
+}
+
+impl fmt::Debug for Request<'_> {
+    /// Sizes only: URLs, headers and bodies hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("headers", &self.headers.len())
+            .field("body_bytes", &self.body.len())
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came back. At least one of `status` and `error` is there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Response {
+    /// The status, as soon as there was a complete head, whatever became of the body.
+    pub status: Option<u16>,
+    /// Why there was no head; or, with a status, why the body was not read to its end. A body that was cut because it
+    /// is longer than [`BODY_MAX_BYTES`] is no error.
+    pub error: Option<ErrorCode>,
+    /// The values of `Retry-After`, at most 10, as they came.
+    pub retry_after: Vec<Bytes>,
+    /// The first bytes of the body, at most [`AttemptResult::EXCERPT_MAX_BYTES`], never decompressed.
+    pub excerpt: Bytes,
+}
+
+impl Response {
+    fn failed(code: ErrorCode) -> Self {
+        Response { error: Some(code), ..Response::default() }
+    }
+
+    /// The part that records keep.
+    #[must_use]
+    pub fn to_result(&self) -> AttemptResult {
+        AttemptResult { status: self.status, error: self.error, excerpt: self.excerpt.clone() }
+    }
+}
+
+/// Makes requests. Clones share connections.
+#[derive(Clone)]
+pub struct Egress {
+    client: Client<Dial, Full<Bytes>>,
+    policy: Arc<UrlPolicy>,
+    limits: Limits,
+}
+
+impl fmt::Debug for Egress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Egress").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+impl Egress {
+    /// Prepares to make requests; opens no connection.
+    ///
+    /// # Errors
+    /// [`Error`] when the extra certificate authorities cannot be used.
+    pub fn new(config: EgressConfig) -> Result<Egress, Error> {
+        let tls = tls::client_config(tls::public_roots(config.extra_ca_pem.as_deref())?)?;
+        let resolver = config.resolver.unwrap_or_else(|| Arc::new(SystemResolver::default()));
+        let dial = Dial::new(config.url.addresses.clone(), resolver, tls, config.limits);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(POOL_IDLE_PER_HOST)
+            .http1_max_headers(HEADERS_MAX)
+            .http1_max_buf_size(HEAD_MAX_BYTES)
+            .build(dial);
+        Ok(Egress { client, policy: Arc::new(config.url), limits: config.limits })
+    }
+
+    /// Posts, and tells what came back. Dropping the future drops the connection.
+    ///
+    /// `invalid_url` means that the URL is unusable in itself; one that the operator's policy refuses gives
+    /// `blocked_destination`, because a setting can mend it. In both cases nothing is sent nor resolved.
+    pub async fn post(&self, request: Request<'_>) -> Response {
+        let deadline = Instant::now() + request.timeout.min(TIMEOUT_MAX);
+        let sent = match self.prepare(request) {
+            Ok(sent) => sent,
+            Err(code) => return Response::failed(code),
+        };
+        match timeout_at(deadline, Box::pin(self.head(sent))).await {
+            Ok(Ok(answer)) => {
+                let body_until = Instant::now().checked_add(self.limits.body);
+                read(answer, body_until.map_or(deadline, |until| until.min(deadline))).await
+            }
+            Ok(Err(code)) => Response::failed(code),
+            Err(_) => Response::failed(ErrorCode::Timeout),
+        }
+    }
+
+    fn prepare(&self, request: Request<'_>) -> Result<http::Request<Full<Bytes>>, ErrorCode> {
+        let url = check_url(request.url, &self.policy).map_err(|error| {
+            tracing::debug!(code = error.code(), "the url is refused");
+            if error.depends_on_policy() { ErrorCode::BlockedDestination } else { ErrorCode::InvalidUrl }
+        })?;
+        let uri: Uri = url.as_str().parse().map_err(|_| ErrorCode::InvalidUrl)?;
+        let mut headers = HeaderMap::with_capacity(request.headers.len() + 3);
+        headers.insert(header::USER_AGENT, USER_AGENT);
+        for (name, value) in request.headers {
+            if FRAMING.contains(&name.as_str()) {
+                tracing::debug!(header = name.as_str(), "the header frames requests and cannot be set");
+                return Err(ErrorCode::InvalidRequest);
+            }
+            headers.insert(name, value);
+        }
+        // The client leaves it out for an empty body, and some servers then answer 411.
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(request.body.len()));
+        let mut sent = http::Request::new(Full::new(request.body));
+        *sent.method_mut() = Method::POST;
+        *sent.uri_mut() = uri;
+        *sent.headers_mut() = headers;
+        Ok(sent)
+    }
+
+    /// Sends and waits for the head of the final answer.
+    async fn head(
+        &self,
+        mut sent: http::Request<Full<Bytes>>,
+    ) -> Result<http::Response<Incoming>, ErrorCode> {
+        let host = sent.uri().host().unwrap_or_default().to_owned();
+        let flooded = watch_informational(&mut sent);
+        tokio::select! {
+            answer = self.client.request(sent) => answer.map_err(|error| {
+                let code = code_of(&error);
+                tracing::debug!(host, code = code.code(), error = %chain(&error), "no answer");
+                code
+            }),
+            () = flooded => {
+                tracing::debug!(host, "too many informational answers");
+                Err(ErrorCode::InvalidResponse)
+            }
+        }
+    }
+}
+
+/// Ends when more than [`INFORMATIONAL_MAX`] informational answers came: the HTTP client passes over them for ever.
+fn watch_informational(sent: &mut http::Request<Full<Bytes>>) -> impl Future<Output = ()> + use<> {
+    let flooded = Arc::new(Notify::new());
+    let seen = AtomicU32::new(0);
+    let notify = Arc::clone(&flooded);
+    hyper::ext::on_informational(sent, move |_| {
+        if seen.fetch_add(1, Ordering::Relaxed) >= INFORMATIONAL_MAX {
+            notify.notify_one();
+        }
+    });
+    async move { flooded.notified().await }
+}
+
+/// Reads what is wanted of the answer, and drops the rest with its connection.
+async fn read(answer: http::Response<Incoming>, until: Instant) -> Response {
+    let (head, mut body) = answer.into_parts();
+    let mut excerpt = Vec::new();
+    let mut seen = 0;
+    let error = loop {
+        match timeout_at(until, body.frame()).await {
+            Ok(None) => break None,
+            Ok(Some(Ok(frame))) => {
+                let Ok(data) = frame.into_data() else { continue };
+                let room = AttemptResult::EXCERPT_MAX_BYTES - excerpt.len();
+                excerpt.extend_from_slice(&data[..room.min(data.len())]);
+                seen += data.len();
+                if seen > BODY_MAX_BYTES {
+                    break None;
+                }
+            }
+            Ok(Some(Err(error))) => break Some(code_of(&error)),
+            Err(_) => break Some(ErrorCode::Timeout),
+        }
+    };
+    Response {
+        status: Some(head.status.as_u16()),
+        error,
+        retry_after: retry_after(&head.headers),
+        excerpt: excerpt.into(),
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Vec<Bytes> {
+    let values = headers.get_all(header::RETRY_AFTER).iter().map(HeaderValue::as_bytes);
+    values
+        .filter(|v| v.len() <= RETRY_AFTER_BYTES)
+        .take(RETRY_AFTER_COPIES)
+        .map(Bytes::copy_from_slice)
+        .collect()
+}
+
+/// The error and what caused it, for operators.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |e| e.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

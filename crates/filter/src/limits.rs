@@ -1,0 +1,48 @@
+//! Every bound of this crate, with its reason.
+
+/// Longest filter text in characters: what Forge documents for its expressions (acceptance A07), and about ten times
+/// the longest filter people write by hand.
+pub const TEXT_MAX_CHARS: usize = 10_000;
+
+/// Most keys from the root to a value in a filter. Half of [`BODY_DEPTH_MAX`], so that every allowed path can match.
+pub const PATH_STEPS_MAX: usize = 64;
+
+/// Most conjunctions after `$or` is expanded: what an index has to hold for one filter.
+pub const CONJUNCTIONS_MAX: usize = 1_000;
+
+/// Most clauses (paths with a value list) in one conjunction; a candidate is verified clause by clause.
+pub const CLAUSES_MAX: usize = 64;
+
+/// Most values and operators in all lists of a filter. Longer lists belong in the producer's event type.
+pub const VALUES_MAX: usize = 1_000;
+
+/// Largest exponent of a number in a filter. Numbers in events may have any: they are ordered correctly all the same.
+pub const EXPONENT_MAX: i64 = 1_000_000_000;
+
+/// Steps that one evaluation of one filter may take (acceptance A07). A step is one value looked at, one key looked
+/// up, one array element visited, or [`STEP_BYTES`] bytes of a value read by one operator.
+pub const STEPS_MAX: u32 = 50_000;
+
+/// Bytes of a value that one operator may read per step, so that long texts cost what they take.
+pub const STEP_BYTES: usize = 1_024;
+
+/// Steps for one explanation: it evaluates the filter and then each clause alone, for a person who waits for it.
+pub const EXPLAIN_STEPS_MAX: u32 = 10 * STEPS_MAX;
+
+/// Most alternatives (conjunctions) an explanation lists; more cannot be read.
+pub const EXPLAINED_ALTERNATIVES_MAX: usize = 32;
+
+/// Most values of a path an explanation shows.
+pub const EXPLAINED_VALUES_MAX: usize = 10;
+
+/// Longest text of a shown value, in characters.
+pub const EXPLAINED_VALUE_CHARS_MAX: usize = 200;
+
+/// Deepest nesting of arrays and objects in a body. Deeper bodies are not read (notes of matching, 5.8).
+pub const BODY_DEPTH_MAX: usize = 128;
+
+/// Longest body that is read, in bytes. Far above what ingest accepts; keeps the parsed view's offsets in 32 bits.
+pub const BODY_MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Objects with more members than this get a sorted index of their keys, so that a lookup never scans thousands.
+pub(crate) const UNINDEXED_MEMBERS_MAX: u32 = 16;

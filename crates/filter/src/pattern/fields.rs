@@ -1,0 +1,282 @@
+//! Fields: objects of a pattern become paths, `$or` becomes alternatives.
+
+use std::collections::{HashMap, HashSet};
+
+use super::operators::Values;
+use super::place::{Place, write_step};
+use crate::error::FilterError;
+use crate::ir::{Clause, ClauseId, Conjunction, Program, StepId, Subject};
+use crate::json::{Node, View};
+use crate::limits::{CLAUSES_MAX, CONJUNCTIONS_MAX, EXPLAINED_VALUE_CHARS_MAX, PATH_STEPS_MAX};
+
+const OR: &str = "$or";
+const ATTRIBUTES: &str = "$attributes";
+
+/// Keys that people expect to be operators, and that would silently never match as fields.
+const NO_OPERATORS: &[&str] = &["$and", "$not", "$nor"];
+
+/// Names that, as a field inside `$or`, mean that a list of values was intended (EventBridge refuses them there,
+/// too).
+const OPERATOR_NAMES: &[&str] = &[
+    "exactly",
+    "prefix",
+    "suffix",
+    "equals-ignore-case",
+    "equals-ignore-ascii-case",
+    "wildcard",
+    "numeric",
+    "cidr",
+    "exists",
+    "anything-but",
+    "none-of",
+];
+
+/// What the fields of an object are.
+#[derive(Clone, Copy)]
+enum Scope<'s> {
+    /// Keys of the body below these; the root when there are none.
+    Body(&'s [StepId]),
+    /// Names of attributes.
+    Attributes,
+}
+
+/// An alternative in the making.
+type Draft = Vec<ClauseId>;
+
+#[derive(Default)]
+struct Lowering {
+    steps: Vec<Box<str>>,
+    step_ids: HashMap<Box<str>, StepId>,
+    clauses: Vec<Clause>,
+    /// By clause: a number that equal subjects share.
+    subject_of: Vec<usize>,
+    subject_ids: HashMap<String, usize>,
+    values: Values,
+}
+
+/// Lowers the root object of a pattern.
+pub(super) fn lower(root: Node<'_>, place: &Place<'_>) -> Result<Program, FilterError> {
+    let mut lowering = Lowering::default();
+    let mut drafts = vec![Draft::new()];
+    lowering.object(root, place, Scope::Body(&[]), false, &mut drafts)?;
+    let Lowering { steps, clauses, .. } = lowering;
+    let conjunctions = drafts.into_iter().map(|draft| seal(draft, &clauses)).collect();
+    Ok(Program { steps, clauses, conjunctions })
+}
+
+fn seal(draft: Draft, clauses: &[Clause]) -> Conjunction {
+    let clause = |id: &ClauseId| &clauses[*id as usize];
+    let (attributes, mut body): (Vec<_>, Vec<_>) =
+        draft.into_iter().partition(|id| matches!(clause(id).subject, Subject::Attribute(_)));
+    body.dedup();
+    let takes_absence = body.iter().any(|id| clause(id).wanted.absent);
+    Conjunction { attributes: attributes.into(), body: body.into(), takes_absence }
+}
+
+fn index(n: usize) -> u32 {
+    // Lossless: a pattern has fewer keys and clauses than characters.
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+impl Lowering {
+    /// Adds the fields of an object to every draft.
+    fn object(
+        &mut self,
+        node: Node<'_>,
+        place: &Place<'_>,
+        scope: Scope<'_>,
+        in_or: bool,
+        drafts: &mut Vec<Draft>,
+    ) -> Result<(), FilterError> {
+        let mut seen = HashSet::new();
+        for (key, value) in node.members() {
+            let key = key.text();
+            let place = &Place::Key(place, key);
+            if !seen.insert(key) {
+                let message =
+                    format!("the key '{key}' stands twice in one object; write one list with all values");
+                return Err(FilterError::new("filter_duplicate_key", place, message));
+            }
+            match (key, scope) {
+                (OR, _) => self.or(value, place, scope, drafts)?,
+                (ATTRIBUTES, Scope::Body([])) => self.attributes(value, place, in_or, drafts)?,
+                (_, Scope::Body(path)) => self.field(key, value, place, path, in_or, drafts)?,
+                (_, Scope::Attributes) => {
+                    check_attribute(key, value, place)?;
+                    self.clause(Subject::Attribute(key.into()), value, place, drafts)?;
+                }
+            }
+        }
+        if seen.is_empty() {
+            let message =
+                "an object without fields matches nothing that can be meant; name a field or remove it";
+            return Err(FilterError::new("filter_empty", place, message));
+        }
+        Ok(())
+    }
+
+    fn or(
+        &mut self,
+        node: Node<'_>,
+        place: &Place<'_>,
+        scope: Scope<'_>,
+        drafts: &mut Vec<Draft>,
+    ) -> Result<(), FilterError> {
+        let refuse = |place: &Place<'_>| {
+            let message =
+                "'$or' takes a list of at least two objects; write \"$or\": [{\"a\": [1]}, {\"b\": [2]}]";
+            FilterError::new("filter_invalid_or", place, message)
+        };
+        if node.view() != View::Array || node.elements().count() < 2 {
+            return Err(refuse(place));
+        }
+        let mut expanded = Vec::new();
+        for (i, branch) in node.elements().enumerate() {
+            let place = &Place::Index(place, i);
+            if branch.view() != View::Object {
+                return Err(refuse(place));
+            }
+            let mut drafts = drafts.clone();
+            self.object(branch, place, scope, true, &mut drafts)?;
+            expanded.append(&mut drafts);
+            if expanded.len() > CONJUNCTIONS_MAX {
+                let message = format!(
+                    "'$or' stands for more than {CONJUNCTIONS_MAX} alternatives; use lists of values, or fewer '$or' side by side"
+                );
+                return Err(FilterError::new("filter_too_many_alternatives", place, message));
+            }
+        }
+        *drafts = expanded;
+        Ok(())
+    }
+
+    fn attributes(
+        &mut self,
+        node: Node<'_>,
+        place: &Place<'_>,
+        in_or: bool,
+        drafts: &mut Vec<Draft>,
+    ) -> Result<(), FilterError> {
+        if node.view() != View::Object {
+            let message = "'$attributes' takes an object of attribute names; write {\"source\": [\"…\"]}";
+            return Err(FilterError::new("filter_invalid_attribute", place, message));
+        }
+        self.object(node, place, Scope::Attributes, in_or, drafts)
+    }
+
+    fn field(
+        &mut self,
+        key: &str,
+        value: Node<'_>,
+        place: &Place<'_>,
+        path: &[StepId],
+        in_or: bool,
+        drafts: &mut Vec<Draft>,
+    ) -> Result<(), FilterError> {
+        if NO_OPERATORS.contains(&key) {
+            let message = format!(
+                "'{key}' is not an operator; fields stand for 'and', 'anything-but' and 'none-of' for 'not'"
+            );
+            return Err(FilterError::new("filter_unknown_operator", place, message));
+        }
+        let is_operator = OPERATOR_NAMES.contains(&key);
+        if is_operator && in_or {
+            let message = format!(
+                "'{key}' is an operator and cannot be a field inside '$or'; put it into a list of values"
+            );
+            return Err(FilterError::new("filter_invalid_or", place, message));
+        }
+        if is_operator && !matches!(value.view(), View::Array | View::Object) {
+            let message = format!("the operator '{key}' must stand in a list; write [{{\"{key}\": …}}]");
+            return Err(FilterError::new("filter_invalid_value", place, message));
+        }
+        if path.len() == PATH_STEPS_MAX {
+            let message = format!("the path has more than {PATH_STEPS_MAX} keys; match a value higher up");
+            return Err(FilterError::new("filter_too_deep", place, message));
+        }
+        let mut path = path.to_vec();
+        path.push(self.step(key));
+        if value.view() == View::Object {
+            self.object(value, place, Scope::Body(&path), in_or, drafts)
+        } else {
+            self.clause(Subject::Body(path.into()), value, place, drafts)
+        }
+    }
+
+    fn step(&mut self, key: &str) -> StepId {
+        if let Some(known) = self.step_ids.get(key) {
+            return *known;
+        }
+        let id = index(self.steps.len());
+        self.steps.push(key.into());
+        self.step_ids.insert(key.into(), id);
+        id
+    }
+
+    fn clause(
+        &mut self,
+        subject: Subject,
+        value: Node<'_>,
+        place: &Place<'_>,
+        drafts: &mut [Draft],
+    ) -> Result<(), FilterError> {
+        let wanted = self.values.list(value, place)?;
+        let path = self.describe(&subject);
+        let subject_id = self.subject_ids.len();
+        let subject_id = *self.subject_ids.entry(path.clone()).or_insert(subject_id);
+        let id = index(self.clauses.len());
+        let text = value.written(EXPLAINED_VALUE_CHARS_MAX).into();
+        self.clauses.push(Clause { subject, wanted, path: path.into(), text });
+        self.subject_of.push(subject_id);
+        for draft in drafts {
+            if draft.iter().any(|other| self.subject_of[*other as usize] == subject_id) {
+                let message = "two lists for the same path in one alternative; write one list that says both";
+                return Err(FilterError::new("filter_duplicate_path", place, message));
+            }
+            if draft.len() == CLAUSES_MAX {
+                let message = format!(
+                    "more than {CLAUSES_MAX} fields must match together; leave the least telling ones out"
+                );
+                return Err(FilterError::new("filter_too_many_clauses", place, message));
+            }
+            draft.push(id);
+        }
+        Ok(())
+    }
+
+    /// The path for people. Keys are quoted where they must be, so different subjects have different texts.
+    fn describe(&self, subject: &Subject) -> String {
+        let mut text = String::new();
+        let written = match subject {
+            Subject::Attribute(name) => {
+                text.push_str(ATTRIBUTES);
+                write_step(&mut text, name)
+            }
+            Subject::Body(steps) => {
+                text.push('$');
+                steps.iter().try_for_each(|step| write_step(&mut text, &self.steps[*step as usize]))
+            }
+        };
+        debug_assert!(written.is_ok(), "writing to a string does not fail");
+        text
+    }
+}
+
+/// CloudEvents names are lower-case letters and digits, and attributes have no inner structure.
+fn check_attribute(name: &str, value: Node<'_>, place: &Place<'_>) -> Result<(), FilterError> {
+    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
+        let message = format!(
+            "'{name}' is not the name of an attribute; use lower-case letters and digits, as in 'type'"
+        );
+        return Err(FilterError::new("filter_invalid_attribute", place, message));
+    }
+    if name == "data" {
+        let message = "'data' is not an attribute; write fields of the body beside '$attributes'";
+        return Err(FilterError::new("filter_invalid_attribute", place, message));
+    }
+    if value.view() == View::Object {
+        let message = format!("an attribute has no fields; write a list of values: \"{name}\": [{{…}}]");
+        return Err(FilterError::new("filter_invalid_attribute", place, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Acceptance A05: the literal example, on payloads with missing fields, null, wrong types, case and arrays.
+
+use crate::verdict::check;
+
+const EXAMPLE: &str = r#"{"project": {"key": ["FOO"]}, "priority": ["Critical"]}"#;
+
+#[test]
+fn a05_the_literal_example_matches_exactly_the_right_events() {
+    let payloads: &[(&str, bool)] = &[
+        (r#"{"project":{"key":"FOO"},"priority":"Critical"}"#, true),
+        (r#"{"priority":"Critical","project":{"key":"FOO"}}"#, true),
+        (r#" { "project" : { "key" : "FOO" , "id" : 1 } , "priority" : "Critical" , "x" : [ ] } "#, true),
+        (r#"{"project":{"name":"Foo","key":"FOO","lead":{"key":"BAR"}},"priority":"Critical"}"#, true),
+        (r#"{"\u0070roject":{"ke\u0079":"\u0046OO"},"priority":"Critic\u0061l"}"#, true),
+        (r#"{"project":{"key":"BAR"},"priority":"Critical"}"#, false),
+        (r#"{"project":{"key":"FOO"},"priority":"Minor"}"#, false),
+        (r#"{"project":{"key":"BAR"},"priority":"Minor"}"#, false),
+        // Missing.
+        (r#"{"project":{"key":"FOO"}}"#, false),
+        (r#"{"priority":"Critical"}"#, false),
+        (r#"{"project":{},"priority":"Critical"}"#, false),
+        ("{}", false),
+        ("[]", false),
+        ("null", false),
+        ("", false),
+        // Null and wrong types.
+        (r#"{"project":{"key":null},"priority":"Critical"}"#, false),
+        (r#"{"project":null,"priority":"Critical"}"#, false),
+        (r#"{"project":{"key":"FOO"},"priority":null}"#, false),
+        (r#"{"project":"FOO","priority":"Critical"}"#, false),
+        (r#"{"project":{"key":{"key":"FOO"}},"priority":"Critical"}"#, false),
+        (r#"{"project":{"key":1},"priority":true}"#, false),
+        (r#"{"project":{"key":"FOO"},"priority":{"name":"Critical"}}"#, false),
+        // Case, whitespace, look-alikes.
+        (r#"{"project":{"key":"foo"},"priority":"Critical"}"#, false),
+        (r#"{"project":{"key":"FOO"},"priority":"critical"}"#, false),
+        (r#"{"Project":{"key":"FOO"},"priority":"Critical"}"#, false),
+        (r#"{"project":{"KEY":"FOO"},"priority":"Critical"}"#, false),
+        (r#"{"project":{"key":" FOO"},"priority":"Critical"}"#, false),
+        (r#"{"project":{"key":"FOOD"},"priority":"Critical"}"#, false),
+        (r#"{"project":{"key":""},"priority":"Critical"}"#, false),
+        (r#"{"project.key":"FOO","priority":"Critical"}"#, false),
+        (r#"{"key":"FOO","priority":"Critical"}"#, false),
+        (r#"{"issue":{"project":{"key":"FOO"},"priority":"Critical"}}"#, false),
+        // Arrays: some element.
+        (r#"{"project":{"key":["BAR","FOO"]},"priority":["Minor","Critical"]}"#, true),
+        (r#"{"project":{"key":["BAR"]},"priority":"Critical"}"#, false),
+        (r#"{"project":{"key":[]},"priority":"Critical"}"#, false),
+        (r#"{"project":[{"key":"BAR"},{"key":"FOO"}],"priority":"Critical"}"#, true),
+        (r#"[{"project":{"key":"FOO"},"priority":"Critical"}]"#, true),
+        (r#"[{"project":{"key":"FOO"}},{"priority":"Critical"}]"#, false),
+        // Duplicate keys: the last wins.
+        (r#"{"project":{"key":"FOO"},"priority":"Minor","priority":"Critical"}"#, true),
+        (r#"{"project":{"key":"FOO"},"priority":"Critical","priority":"Minor"}"#, false),
+        // Not JSON.
+        (r#"{"project":{"key":"FOO"},"priority":"Critical"} trailing"#, false),
+        (r#"{"project":{"key":"FOO"},"priority":"Critical""#, false),
+        ("project.key = FOO and priority = Critical", false),
+    ];
+    assert!(payloads.len() >= 30);
+    let table: Vec<_> = payloads.iter().map(|(body, expected)| (EXAMPLE, *body, *expected)).collect();
+    check(&table);
+    let sugar = r#"{"project": {"key": "FOO"}, "priority": "Critical"}"#;
+    let table: Vec<_> = payloads.iter().map(|(body, expected)| (sugar, *body, *expected)).collect();
+    check(&table);
+}

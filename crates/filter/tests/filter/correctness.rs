@@ -1,0 +1,86 @@
+//! The public correctness cases of event-ruler, when the shared data folder is there.
+//!
+//! The folder is `MAILRAIL_SHARED`, or `../shared` beside the workspace. The file has no verdicts; they stand here.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::naive;
+use crate::verdict::{filter, judge};
+
+/// Case by case in file order: y matches, n does not.
+const VERDICTS: &str = "ynynyyy ynyynynyn yyn ynnyyn yn yn nn yyyy yyn yyyyyynyn yyyn";
+
+fn data() -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let folder =
+        std::env::var_os("MAILRAIL_SHARED").map_or_else(beside, PathBuf::from).join("data/event-ruler");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: {} is not there", folder.display());
+    None
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).expect("the file is readable")
+}
+
+#[test]
+fn event_ruler_correctness_cases() {
+    let Some(folder) = data() else { return };
+    let cases: Vec<Value> =
+        serde_json::from_str(&read(&folder, "correctness-cases.json")).expect("a list of cases");
+    let verdicts: Vec<bool> = VERDICTS.chars().filter(|c| *c != ' ').map(|c| c == 'y').collect();
+    assert_eq!((cases.len(), verdicts.len()), (51, 51));
+    let mut wrong = Vec::new();
+    for (case, expected) in cases.iter().zip(verdicts) {
+        let (name, rule, event) = (&case["name"], &case["rule"], &case["event"]);
+        if judge(&rule.to_string(), event.to_string().as_bytes()) != Ok(expected) {
+            wrong.push(format!("{name}: expected {expected}"));
+        }
+        assert_eq!(naive::matches(rule, event), expected, "the naive evaluator on {name}");
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn event_ruler_array_examples() {
+    let Some(folder) = data() else { return };
+    for (rule, event, expected) in [
+        (1, 1, true),
+        (1, 2, false),
+        (2, 1, true),
+        (2, 2, false),
+        (3, 3, false),
+        (3, 4, true),
+        (4, 3, true),
+        (4, 4, true),
+    ] {
+        let rule_text = read(&folder, &format!("arrayRule{rule}.json"));
+        let event_text = read(&folder, &format!("arrayEvent{event}.json"));
+        assert_eq!(judge(&rule_text, event_text.as_bytes()), Ok(expected), "rule {rule}, event {event}");
+    }
+}
+
+#[test]
+fn event_ruler_big_event() {
+    let Some(folder) = data() else { return };
+    let (rule, event) = (read(&folder, "bigEventRule.json"), read(&folder, "bigEvent.json"));
+    let expected = naive::matches(
+        &serde_json::from_str(&rule).expect("valid"),
+        &serde_json::from_str(&event).expect("valid"),
+    );
+    assert_eq!(judge(&rule, event.as_bytes()), Ok(expected));
+}
+
+#[test]
+fn event_ruler_performance_rules_compile() {
+    let Some(folder) = data() else { return };
+    let scenarios: Vec<Value> = serde_json::from_str(&read(&folder, "perf-scenarios.json")).expect("a list");
+    assert!(!scenarios.is_empty());
+    for scenario in scenarios {
+        filter(&scenario["rule"].to_string());
+    }
+}

@@ -1,0 +1,321 @@
+//! Settings of the Kafka adapter, and what each kind of client makes of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
+
+use crate::LogError;
+
+/// What a record may take in a batch beside key, value and headers.
+pub(super) const RECORD_OVERHEAD_BYTES: usize = 16 * 1024;
+/// Librdkafka's queue for the producer. Our own budget is smaller, so that a call is refused before its first record.
+pub(super) const PRODUCER_QUEUE_KIB: usize = 128 * 1024;
+pub(super) const PRODUCER_QUEUE_RECORDS: usize = 200_000;
+
+/// Settings of the Kafka adapter.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KafkaConfig {
+    /// `host:port` of some brokers, separated by commas.
+    pub brokers: String,
+    /// Name of this client in the brokers' logs and quotas.
+    pub client_id: String,
+    /// Further librdkafka properties, such as `security.protocol` and `sasl.*`. What keeps records safe cannot be
+    /// overridden here.
+    pub properties: BTreeMap<String, String>,
+    /// Replicas of a topic that is made, and the least that an existing one may have.
+    pub replication_factor: u16,
+    /// `min.insync.replicas` of a topic that is made, and the least that an existing one may have.
+    pub min_insync_replicas: u16,
+    /// Largest record: key, value and headers, in bytes.
+    pub record_bytes_max: usize,
+    /// How long an append may wait for its acknowledgement.
+    pub delivery_timeout: Duration,
+    /// How long a member may be silent before its partitions go to others.
+    pub session_timeout: Duration,
+    /// Between two signs of life of a member; at most a third of the session timeout.
+    pub heartbeat_interval: Duration,
+}
+
+impl KafkaConfig {
+    /// Settings for `brokers` with the defaults: three replicas of which two must have a record, records up to 1 MiB.
+    #[must_use]
+    pub fn new(brokers: &str) -> Self {
+        Self {
+            brokers: brokers.to_owned(),
+            client_id: "mailrail".to_owned(),
+            properties: BTreeMap::new(),
+            replication_factor: 3,
+            min_insync_replicas: 2,
+            record_bytes_max: 1024 * 1024,
+            delivery_timeout: Duration::from_secs(20),
+            session_timeout: Duration::from_secs(60),
+            heartbeat_interval: Duration::from_secs(3),
+        }
+    }
+}
+
+/// Property values may be secrets: only their names are shown.
+impl fmt::Debug for KafkaConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaConfig")
+            .field("brokers", &self.brokers)
+            .field("client_id", &self.client_id)
+            .field("properties", &self.properties.keys().collect::<Vec<_>>())
+            .field("replication_factor", &self.replication_factor)
+            .field("min_insync_replicas", &self.min_insync_replicas)
+            .field("record_bytes_max", &self.record_bytes_max)
+            .field("delivery_timeout", &self.delivery_timeout)
+            .field("session_timeout", &self.session_timeout)
+            .field("heartbeat_interval", &self.heartbeat_interval)
+            .finish()
+    }
+}
+
+/// Settings of ours with a field of their own.
+const NAMED: &[(&str, &str)] = &[
+    ("bootstrap.servers", "brokers"),
+    ("metadata.broker.list", "brokers"),
+    ("client.id", "client_id"),
+    ("delivery.timeout.ms", "delivery_timeout"),
+    ("message.timeout.ms", "delivery_timeout"),
+    ("message.max.bytes", "record_bytes_max"),
+    ("session.timeout.ms", "session_timeout"),
+    ("heartbeat.interval.ms", "heartbeat_interval"),
+];
+
+/// What the promises of the log rest on.
+const FIXED: &[&str] = &[
+    "acks",
+    "request.required.acks",
+    "allow.auto.create.topics",
+    "auto.commit.enable",
+    "auto.commit.interval.ms",
+    "auto.offset.reset",
+    "check.crcs",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.gapless.guarantee",
+    "enable.idempotence",
+    "enable.partition.eof",
+    "fetch.message.max.bytes",
+    "fetch.max.bytes",
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "isolation.level",
+    "max.in.flight",
+    "max.in.flight.requests.per.connection",
+    "max.partition.fetch.bytes",
+    "max.poll.interval.ms",
+    "message.send.max.retries",
+    "partition.assignment.strategy",
+    "partitioner",
+    "plugin.library.paths",
+    "queue.buffering.backpressure.threshold",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "queued.max.messages.kbytes",
+    "queued.min.messages",
+    "queuing.strategy",
+    "request.timeout.ms",
+    "retries",
+    "topic.metadata.propagation.max.ms",
+    "transaction.timeout.ms",
+    "transactional.id",
+];
+
+/// Only producers know these; a consumer would complain about them.
+const PRODUCER_ONLY: &[&str] = &[
+    "batch.num.messages",
+    "batch.size",
+    "compression.codec",
+    "compression.level",
+    "compression.type",
+    "linger.ms",
+    "queue.buffering.max.ms",
+    "sticky.partitioning.linger.ms",
+];
+
+impl KafkaConfig {
+    /// Refuses what cannot work, with what to change.
+    pub(super) fn check(&self) -> Result<(), LogError> {
+        let refuse = |text: String| Err(LogError::Config(text));
+        if self.brokers.trim().is_empty() {
+            return refuse("kafka needs brokers: set host:port of at least one".to_owned());
+        }
+        for name in self.properties.keys() {
+            if let Some((_, field)) = NAMED.iter().find(|(property, _)| property == name) {
+                return refuse(format!("kafka property {name} has a setting of its own: use {field}"));
+            }
+            if FIXED.contains(&name.as_str()) {
+                return refuse(format!(
+                    "kafka property {name} keeps records safe and cannot be set; remove it"
+                ));
+            }
+        }
+        if self.replication_factor == 0 || self.min_insync_replicas == 0 {
+            return refuse("kafka replication_factor and min_insync_replicas must be at least 1".to_owned());
+        }
+        if self.min_insync_replicas > self.replication_factor {
+            return refuse(format!(
+                "kafka min_insync_replicas {} is more than replication_factor {}: nothing could ever be written",
+                self.min_insync_replicas, self.replication_factor
+            ));
+        }
+        if self.heartbeat_interval * 3 > self.session_timeout {
+            return refuse("kafka heartbeat_interval must be at most a third of session_timeout".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Largest batch on the wire.
+    pub(super) fn message_max_bytes(&self) -> usize {
+        self.record_bytes_max + RECORD_OVERHEAD_BYTES
+    }
+
+    fn client(&self, producer: bool) -> ClientConfig {
+        let mut client = ClientConfig::new();
+        for (name, value) in &self.properties {
+            if producer || !PRODUCER_ONLY.contains(&name.as_str()) {
+                client.set(name, value);
+            }
+        }
+        client
+            .set("bootstrap.servers", &self.brokers)
+            .set("client.id", &self.client_id)
+            .set("allow.auto.create.topics", "false")
+            .set_log_level(RDKafkaLogLevel::Warning);
+        if !self.properties.contains_key("socket.keepalive.enable") {
+            client.set("socket.keepalive.enable", "true");
+        }
+        client
+    }
+
+    /// The idempotent producer. A record never times out inside librdkafka: that would fail it alone and send those
+    /// behind it, a gap. Our own timeout gives up the producer with everything in it.
+    pub(super) fn producer(&self) -> ClientConfig {
+        let mut client = self.client(true);
+        for (name, value) in [
+            ("linger.ms", "5"),
+            ("batch.size", "262144"),
+            ("compression.type", "zstd"),
+            ("compression.level", "3"),
+        ] {
+            let alias = if name == "compression.type" { "compression.codec" } else { name };
+            if !self.properties.contains_key(name) && !self.properties.contains_key(alias) {
+                client.set(name, value);
+            }
+        }
+        client
+            .set("acks", "all")
+            .set("enable.idempotence", "true")
+            .set("enable.gapless.guarantee", "true")
+            .set("message.timeout.ms", "0")
+            .set("message.max.bytes", self.message_max_bytes().to_string())
+            .set("queue.buffering.max.kbytes", PRODUCER_QUEUE_KIB.to_string())
+            .set("queue.buffering.max.messages", PRODUCER_QUEUE_RECORDS.to_string())
+            // Topics are made and verified before anything is appended: an unknown one need not be waited for.
+            .set("topic.metadata.propagation.max.ms", "5000");
+        client
+    }
+
+    /// The client of a set of readers. Outside any group: partitions that stay ours flow on through a rebalance.
+    pub(super) fn reader(&self) -> ClientConfig {
+        let mut client = self.client(false);
+        client
+            .set("group.id", format!("{}-unused", self.client_id))
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "error")
+            .set("check.crcs", "true")
+            .set("queued.max.messages.kbytes", "16384")
+            .set("queued.min.messages", "1000")
+            .set("fetch.queue.backoff.ms", "50")
+            .set("fetch.wait.max.ms", "100")
+            .set("fetch.message.max.bytes", "524288")
+            .set("fetch.max.bytes", self.message_max_bytes().max(8 * 1024 * 1024).to_string());
+        client
+    }
+
+    /// The member of a group. It is assigned partitions and commits; it never fetches a record.
+    pub(super) fn member(&self, group: &str) -> ClientConfig {
+        let mut client = self.client(false);
+        client
+            .set("group.id", group)
+            .set("partition.assignment.strategy", "cooperative-sticky")
+            .set("session.timeout.ms", self.session_timeout.as_millis().to_string())
+            .set("heartbeat.interval.ms", self.heartbeat_interval.as_millis().to_string())
+            .set("max.poll.interval.ms", self.session_timeout.as_millis().max(120_000).to_string())
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "error")
+            .set("queued.min.messages", "1")
+            .set("fetch.message.max.bytes", "4096");
+        client
+    }
+
+    /// Asks what a group committed, without being a member.
+    pub(super) fn observer(&self, group: &str) -> ClientConfig {
+        let mut client = self.client(false);
+        client
+            .set("group.id", group)
+            .set("enable.auto.commit", "false")
+            // Nobody polls this client all the time: what it logs would pile up.
+            .set_log_level(RDKafkaLogLevel::Emerg);
+        client
+    }
+
+    /// Topics: make, describe, delete records.
+    pub(super) fn admin(&self) -> ClientConfig {
+        let mut client = self.client(false);
+        client.set_log_level(RDKafkaLogLevel::Emerg);
+        client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(change: impl FnOnce(&mut KafkaConfig)) -> String {
+        let mut config = KafkaConfig::new("127.0.0.1:9092");
+        change(&mut config);
+        config.check().expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn safety_settings_cannot_be_overridden() {
+        for name in
+            ["acks", "enable.idempotence", "auto.offset.reset", "enable.auto.commit", "plugin.library.paths"]
+        {
+            let text = refusal(|it| {
+                it.properties.insert(name.to_owned(), "1".to_owned());
+            });
+            assert!(text.contains(name) && text.contains("remove it"), "{text}");
+        }
+        let text = refusal(|it| {
+            it.properties.insert("delivery.timeout.ms".to_owned(), "1".to_owned());
+        });
+        assert!(text.contains("use delivery_timeout"), "{text}");
+        assert!(refusal(|it| it.brokers.clear()).contains("brokers"));
+        assert!(refusal(|it| it.min_insync_replicas = 4).contains("nothing could ever be written"));
+        assert!(refusal(|it| it.session_timeout = Duration::from_secs(5)).contains("a third"));
+    }
+
+    #[test]
+    fn security_properties_pass_and_their_values_are_never_shown() {
+        let mut config = KafkaConfig::new("127.0.0.1:9092");
+        config.properties.insert("sasl.password".to_owned(), "hunter2".to_owned());
+        config.properties.insert("linger.ms".to_owned(), "1".to_owned());
+        config.check().expect("allowed");
+        assert!(!format!("{config:?}").contains("hunter2"));
+        assert_eq!(config.producer().get("sasl.password"), Some("hunter2"));
+        assert_eq!(config.producer().get("linger.ms"), Some("1"));
+        assert_eq!(config.reader().get("linger.ms"), None);
+        assert_eq!(config.reader().get("sasl.password"), Some("hunter2"));
+    }
+}

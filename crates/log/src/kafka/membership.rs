@@ -1,0 +1,265 @@
+//! A member of a group: owns partitions and commits, never fetches.
+//!
+//! Two threads. One polls, and runs the rebalances in its callback: it may wait there for the owner, nobody else waits
+//! with it. The other commits, one request at a time, since librdkafka gives no outcome of an asynchronous commit
+//! through its event queue and a synchronous one has no deadline.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::client::{refused, unavailable};
+use super::committer::commit_all;
+use super::config::KafkaConfig;
+use super::rebalance::Callbacks;
+use crate::size::check_metadata;
+use crate::{Committed, GroupEvent, LogError, Membership};
+
+/// How long a rebalance waits for the owner to release what it loses. The others of the group wait with it.
+pub(super) const RELEASE_WAIT: Duration = Duration::from_secs(10);
+/// How long the last commits of a release may take. More would only hold the group up: they cost duplicates.
+pub(super) const LAST_COMMIT_WAIT: Duration = Duration::from_secs(10);
+/// How long a commit may take before its caller hears that nothing is known.
+const COMMIT_WAIT: Duration = Duration::from_secs(20);
+/// How long leaving may take on top of a release.
+const LEAVE_WAIT: Duration = Duration::from_secs(30);
+/// The poll thread looks at least this often whether it should leave.
+const POLL_MAX: Duration = Duration::from_millis(100);
+/// Between two looks whether the owner has answered, while a rebalance waits.
+pub(super) const RELEASE_LOOK: Duration = Duration::from_millis(2);
+/// Events nobody took yet. One comes per rebalance; a member that takes none is no owner and is put out.
+const EVENTS_MAX: usize = 16;
+/// Commits that wait for the one under way; they go out together.
+pub(super) const COMMITS_MAX: usize = 64;
+
+/// Partitions by the number of the assignment that gave them.
+#[derive(Default)]
+pub(super) struct Ownership {
+    pub(super) owned: HashMap<u32, u64>,
+    pub(super) sequence: u64,
+}
+
+/// One commit call.
+pub(super) struct Request {
+    pub(super) commits: Vec<(u32, u64, Committed)>,
+    pub(super) reply: oneshot::Sender<Result<(), LogError>>,
+}
+
+/// What the callbacks, the threads and the caller share.
+pub(super) struct Shared {
+    pub(super) topic: String,
+    pub(super) group: String,
+    ownership: Mutex<Ownership>,
+    events: Mutex<Option<mpsc::Sender<GroupEvent>>>,
+    pub(super) commits: Mutex<Option<mpsc::Sender<Request>>>,
+    pub(super) leaving: AtomicBool,
+    /// Leave without asking the owner.
+    pub(super) at_once: AtomicBool,
+    left: watch::Sender<bool>,
+}
+
+impl Shared {
+    pub(super) fn ownership(&self) -> std::sync::MutexGuard<'_, Ownership> {
+        self.ownership.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Each commit with the assignment it belongs to, so that one which waits cannot go out under a later assignment.
+    pub(super) fn claim(
+        &self,
+        commits: Vec<(u32, Committed)>,
+    ) -> Result<Vec<(u32, u64, Committed)>, LogError> {
+        let ownership = self.ownership();
+        commits
+            .into_iter()
+            .map(|(partition, it)| match ownership.owned.get(&partition) {
+                Some(sequence) => Ok((partition, *sequence, it)),
+                None => Err(LogError::NotOwned { partition }),
+            })
+            .collect()
+    }
+
+    pub(super) fn check(&self, commits: &[(u32, u64, Committed)]) -> Result<(), LogError> {
+        let ownership = self.ownership();
+        match commits.iter().find(|(partition, sequence, _)| ownership.owned.get(partition) != Some(sequence))
+        {
+            Some((partition, ..)) => Err(LogError::NotOwned { partition: *partition }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn disown(&self, partitions: &[u32]) -> Vec<u32> {
+        let mut ownership = self.ownership();
+        partitions.iter().copied().filter(|it| ownership.owned.remove(it).is_some()).collect()
+    }
+
+    /// Gives the event to the owner, or puts the member out when nobody takes events.
+    pub(super) fn tell(&self, mut event: GroupEvent) -> bool {
+        let deadline = Instant::now() + RELEASE_WAIT;
+        loop {
+            let sender = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let Some(sender) = sender else { return false };
+            event = match sender.try_send(event) {
+                Ok(()) => return true,
+                Err(mpsc::error::TrySendError::Closed(_)) => return false,
+                Err(mpsc::error::TrySendError::Full(event)) => event,
+            };
+            if Instant::now() > deadline {
+                tracing::error!(target: "mailrail_log::kafka", group = self.group, "nobody takes the events of a member; it leaves");
+                self.stop(true);
+                return false;
+            }
+            std::thread::sleep(RELEASE_LOOK);
+        }
+    }
+
+    /// Asks the poll thread to leave.
+    pub(super) fn stop(&self, at_once: bool) {
+        if at_once {
+            self.at_once.store(true, Ordering::Release);
+        }
+        self.leaving.store(true, Ordering::Release);
+    }
+
+    pub(super) fn left(&self) -> watch::Receiver<bool> {
+        self.left.subscribe()
+    }
+}
+
+pub(super) struct KafkaMembership {
+    shared: Arc<Shared>,
+    events: tokio::sync::Mutex<mpsc::Receiver<GroupEvent>>,
+}
+
+impl KafkaMembership {
+    /// Joins. Blocks only for the making of a client.
+    pub(super) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Self, LogError> {
+        let (events, taken) = mpsc::channel(EVENTS_MAX);
+        let (commits, requests) = mpsc::channel(COMMITS_MAX);
+        let shared = Arc::new(Shared {
+            topic: topic.to_owned(),
+            group: group.to_owned(),
+            ownership: Mutex::default(),
+            events: Mutex::new(Some(events)),
+            commits: Mutex::new(Some(commits)),
+            leaving: AtomicBool::new(false),
+            at_once: AtomicBool::new(false),
+            left: watch::Sender::new(false),
+        });
+        let consumer: BaseConsumer<Callbacks> =
+            config.member(group).create_with_context(Callbacks(shared.clone())).map_err(refused)?;
+        consumer.subscribe(&[topic]).map_err(unavailable)?;
+        let poller = shared.clone();
+        std::thread::Builder::new()
+            .name("log-member".to_owned())
+            .spawn(move || poll(&poller, consumer, requests))
+            .map_err(|e| LogError::Unavailable(format!("no thread for a group member: {e}")))?;
+        Ok(Self { shared, events: tokio::sync::Mutex::new(taken) })
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+#[async_trait]
+impl Membership for KafkaMembership {
+    async fn next(&self) -> Option<GroupEvent> {
+        self.events.lock().await.recv().await
+    }
+
+    async fn commit(&self, commits: Vec<(u32, Committed)>) -> Result<(), LogError> {
+        check_metadata(&commits)?;
+        let commits = self.shared.claim(commits)?;
+        if commits.is_empty() {
+            return Ok(());
+        }
+        let sender = self.shared.commits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sender = sender.ok_or(LogError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        let answered = async {
+            sender.send(Request { commits, reply }).await.map_err(|_| LogError::Closed)?;
+            drop(sender);
+            answer.await.map_err(|_| LogError::Closed)?
+        };
+        match tokio::time::timeout(COMMIT_WAIT, answered).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                Err(LogError::Unavailable(format!("kafka did not answer a commit within {COMMIT_WAIT:?}")))
+            }
+        }
+    }
+
+    async fn leave(&self) {
+        self.shared.stop(false);
+        let mut left = self.shared.left();
+        let gone = tokio::time::timeout(LEAVE_WAIT, left.wait_for(|it| *it)).await;
+        if gone.is_err() {
+            tracing::warn!(target: "mailrail_log::kafka", group = self.shared.group, "leaving takes too long; the session will end by itself");
+        }
+    }
+}
+
+impl Drop for KafkaMembership {
+    fn drop(&mut self) {
+        self.shared.stop(true);
+    }
+}
+
+/// The poll thread: rebalances run inside `poll`.
+fn poll(shared: &Arc<Shared>, consumer: BaseConsumer<Callbacks>, requests: mpsc::Receiver<Request>) {
+    let consumer = Arc::new(consumer);
+    let committer = {
+        let (shared, consumer) = (shared.clone(), consumer.clone());
+        std::thread::Builder::new()
+            .name("log-committer".to_owned())
+            .spawn(move || commit_all(&shared, &consumer, requests))
+    };
+    match committer {
+        Ok(committer) => {
+            while !shared.leaving.load(Ordering::Acquire) {
+                poll_once(shared, &consumer);
+            }
+            // Runs the revocation, with the release and its commits, before the group hears that we leave.
+            consumer.unsubscribe();
+            let deadline = Instant::now() + RELEASE_WAIT + LAST_COMMIT_WAIT;
+            while !shared.ownership().owned.is_empty() && Instant::now() < deadline {
+                poll_once(shared, &consumer);
+            }
+            shared.commits.lock().unwrap_or_else(PoisonError::into_inner).take();
+            shared.events.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if committer.join().is_err() {
+                tracing::error!(target: "mailrail_log::kafka", group = shared.group, "the committing thread panicked");
+            }
+        }
+        Err(error) => {
+            tracing::error!(target: "mailrail_log::kafka", %error, "no thread for commits; the member leaves");
+            shared.events.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+    }
+    shared.ownership().owned.clear();
+    // Leaves the group, which needs the network.
+    drop(consumer);
+    shared.left.send_replace(true);
+}
+
+fn poll_once(shared: &Shared, consumer: &BaseConsumer<Callbacks>) {
+    match consumer.poll(POLL_MAX) {
+        None => {}
+        // Everything is paused: a record that was under way when its partition was assigned.
+        Some(Ok(_)) => {}
+        Some(Err(error)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset) => {}
+        Some(Err(error @ KafkaError::MessageConsumptionFatal(_))) => {
+            tracing::error!(target: "mailrail_log::kafka", group = shared.group, %error, "the member cannot go on; it leaves");
+            shared.stop(true);
+        }
+        Some(Err(error)) => {
+            tracing::warn!(target: "mailrail_log::kafka", group = shared.group, %error, "the group is disturbed; the client goes on trying");
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The one idempotent producer of the process, made so that a call is written as a prefix or not at all.
+//!
+//! Librdkafka alone does not promise that: a record that times out fails alone, and those behind it are sent. So records
+//! never time out there. Each call has our own deadline, and a producer that failed one record for whatever reason is
+//! given up: everything in it is purged, everything that waits fails, and a new one takes its place.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, Message, OwnedHeaders};
+use rdkafka::producer::{
+    BaseRecord, DeliveryResult, Producer, ProducerContext, PurgeConfig, ThreadedProducer,
+};
+use tokio::sync::oneshot;
+
+use super::client::{describe, log, refused};
+use super::config::{KafkaConfig, PRODUCER_QUEUE_KIB, PRODUCER_QUEUE_RECORDS};
+use crate::size::record_bytes;
+use crate::{LogError, NewRecord, Offset};
+
+/// Records and bytes that wait for acknowledgement, half of librdkafka's queue: a call that does not fit is refused
+/// before its first record.
+const RECORDS_MAX: usize = PRODUCER_QUEUE_RECORDS / 2;
+const BYTES_MAX: usize = PRODUCER_QUEUE_KIB / 2 * 1024;
+/// Calls to one partition are queued one after the other; partitions share this many locks.
+const ORDER_LOCKS: usize = 64;
+/// How long a purged producer may take to report what it dropped.
+const PURGE_WAIT: Duration = Duration::from_secs(2);
+/// Wait before a client that could not be made is tried again.
+const REPLACE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Takes the delivery reports.
+struct Deliveries;
+
+impl ClientContext for Deliveries {
+    fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
+        log(level, fac, log_message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::warn!(target: "mailrail_log::kafka", %error, reason, "kafka producer error");
+    }
+}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = Box<Waiting>;
+
+    fn delivery(&self, delivery_result: &DeliveryResult<'_>, waiting: Box<Waiting>) {
+        let outcome = match delivery_result {
+            Ok(message) => Ok(Offset::try_from(message.offset()).unwrap_or(0)),
+            Err((error, _)) => Err(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)),
+        };
+        waiting.call.reported(waiting.index, outcome);
+    }
+}
+
+/// One record of a call on its way.
+struct Waiting {
+    call: Arc<Call>,
+    index: usize,
+}
+
+/// An append call: answered when every record that was queued has its report.
+struct Call {
+    state: Mutex<CallState>,
+    /// Returned when the last record of the call is done, also when its caller went away.
+    _reserved: Reserved,
+}
+
+struct CallState {
+    offsets: Vec<Offset>,
+    waiting: usize,
+    failed: Option<RDKafkaErrorCode>,
+    answer: Option<oneshot::Sender<Result<Vec<Offset>, RDKafkaErrorCode>>>,
+}
+
+impl Call {
+    fn reported(&self, index: usize, outcome: Result<Offset, RDKafkaErrorCode>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match outcome {
+            Ok(offset) => state.offsets[index] = offset,
+            Err(code) => state.failed = state.failed.or(Some(code)),
+        }
+        state.waiting -= 1;
+        state.answer_when_done();
+    }
+
+    /// Records from here on were not queued.
+    fn cut(&self, rest: usize, code: RDKafkaErrorCode) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.failed = state.failed.or(Some(code));
+        state.waiting -= rest;
+        state.answer_when_done();
+    }
+}
+
+impl CallState {
+    fn answer_when_done(&mut self) {
+        if self.waiting > 0 {
+            return;
+        }
+        if let Some(answer) = self.answer.take() {
+            let offsets = std::mem::take(&mut self.offsets);
+            // A caller that went away does not need its answer.
+            let _ = answer.send(self.failed.map_or(Ok(offsets), Err));
+        }
+    }
+}
+
+/// What waits for acknowledgement.
+#[derive(Default)]
+struct Budget {
+    records: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+struct Reserved {
+    budget: Arc<Budget>,
+    records: usize,
+    bytes: usize,
+}
+
+impl Reserved {
+    fn take(budget: &Arc<Budget>, records: usize, bytes: usize) -> Result<Self, LogError> {
+        if records > RECORDS_MAX || bytes > BYTES_MAX {
+            return Err(LogError::Config(format!(
+                "an append of {records} records and {bytes} bytes is over the limit of {RECORDS_MAX} and {BYTES_MAX}; \
+                 append in parts"
+            )));
+        }
+        let before = budget.records.fetch_add(records, Ordering::Relaxed);
+        let bytes_before = budget.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let reserved = Self { budget: budget.clone(), records, bytes };
+        if before + records > RECORDS_MAX || bytes_before + bytes > BYTES_MAX {
+            return Err(LogError::Unavailable("too much waits for kafka's acknowledgement".to_owned()));
+        }
+        Ok(reserved)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.budget.records.fetch_sub(self.records, Ordering::Relaxed);
+        self.budget.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+enum State {
+    Active { number: u64, client: ThreadedProducer<Deliveries> },
+    Replacing { number: u64 },
+    Closed,
+}
+
+/// The producer. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Appender {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: ClientConfig,
+    record_bytes_max: usize,
+    delivery_timeout: Duration,
+    state: RwLock<State>,
+    order: Vec<Mutex<()>>,
+    budget: Arc<Budget>,
+}
+
+impl Appender {
+    pub(super) fn new(config: &KafkaConfig) -> Result<Self, LogError> {
+        let client = config.producer();
+        let first = make(&client).map_err(refused)?;
+        let inner = Inner {
+            client,
+            record_bytes_max: config.record_bytes_max,
+            delivery_timeout: config.delivery_timeout,
+            state: RwLock::new(State::Active { number: 0, client: first }),
+            order: (0..ORDER_LOCKS).map(|_| Mutex::new(())).collect(),
+            budget: Arc::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    pub(super) async fn append(
+        &self,
+        topic: &str,
+        partition: u32,
+        records: &[NewRecord],
+    ) -> Result<Vec<Offset>, LogError> {
+        let sizes = || records.iter().map(record_bytes);
+        if let Some(bytes) = sizes().find(|it| *it > self.inner.record_bytes_max) {
+            return Err(LogError::TooLarge { bytes });
+        }
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
+        let reserved = Reserved::take(&self.inner.budget, records.len(), sizes().sum())?;
+        let (number, answer) = self.queue(topic, partition, records, reserved)?;
+        match tokio::time::timeout(self.inner.delivery_timeout, answer).await {
+            Ok(Ok(Ok(offsets))) => Ok(offsets),
+            Ok(Ok(Err(code))) => {
+                if !is_missing_topic(code) {
+                    self.give_up(number, &describe(code));
+                }
+                Err(match code {
+                    RDKafkaErrorCode::MessageSizeTooLarge => {
+                        LogError::TooLarge { bytes: sizes().max().unwrap_or(0) }
+                    }
+                    code => LogError::Unavailable(describe(code)),
+                })
+            }
+            Ok(Err(_)) => Err(LogError::Unavailable("the kafka producer was replaced".to_owned())),
+            Err(_) => {
+                let text = format!("kafka did not acknowledge within {:?}", self.inner.delivery_timeout);
+                self.give_up(number, &text);
+                Err(LogError::Unavailable(text))
+            }
+        }
+    }
+
+    /// Queues the records of a call behind each other. Never waits for the network.
+    #[expect(clippy::type_complexity, reason = "said once")]
+    fn queue(
+        &self,
+        topic: &str,
+        partition: u32,
+        records: &[NewRecord],
+        reserved: Reserved,
+    ) -> Result<(u64, oneshot::Receiver<Result<Vec<Offset>, RDKafkaErrorCode>>), LogError> {
+        let state = self.inner.state.read().unwrap_or_else(PoisonError::into_inner);
+        let (number, client) = match &*state {
+            State::Active { number, client } => (*number, client),
+            State::Replacing { .. } => {
+                return Err(LogError::Unavailable(
+                    "the kafka producer is being replaced after a failure".to_owned(),
+                ));
+            }
+            State::Closed => return Err(LogError::Closed),
+        };
+        let partition_number = i32::try_from(partition)
+            .map_err(|_| LogError::Config(format!("kafka has no partition {partition}")))?;
+        let (answer, answered) = oneshot::channel();
+        let call = Arc::new(Call {
+            state: Mutex::new(CallState {
+                offsets: vec![0; records.len()],
+                waiting: records.len(),
+                failed: None,
+                answer: Some(answer),
+            }),
+            _reserved: reserved,
+        });
+        let _order = self.order_lock(topic, partition);
+        for (index, record) in records.iter().enumerate() {
+            let waiting = Box::new(Waiting { call: call.clone(), index });
+            let queued = client.send(to_kafka(topic, partition_number, record, waiting));
+            if let Err((error, refused)) = queued {
+                // The record brings its place in the call back; it gets no report of its own.
+                drop(refused);
+                let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+                call.cut(records.len() - index, code);
+                break;
+            }
+        }
+        Ok((number, answered))
+    }
+
+    fn order_lock(&self, topic: &str, partition: u32) -> std::sync::MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        (topic, partition).hash(&mut hasher);
+        let place = (hasher.finish() % ORDER_LOCKS as u64) as usize;
+        self.inner.order[place].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Purges the producer, unless it was replaced already, and makes a new one.
+    fn give_up(&self, failed: u64, reason: &str) {
+        let client = {
+            let mut state = self.inner.state.write().unwrap_or_else(PoisonError::into_inner);
+            match &*state {
+                State::Active { number, .. } if *number == failed => {}
+                State::Active { .. } | State::Replacing { .. } | State::Closed => return,
+            }
+            match std::mem::replace(&mut *state, State::Replacing { number: failed }) {
+                State::Active { client, .. } => client,
+                State::Replacing { .. } | State::Closed => return,
+            }
+        };
+        tracing::warn!(target: "mailrail_log::kafka", reason, "the producer is given up with all that waits in it");
+        let appender = self.clone();
+        let replace = move || {
+            discard(client);
+            appender.replace(failed + 1);
+        };
+        let started = std::thread::Builder::new().name("log-replace".to_owned()).spawn(replace);
+        if let Err(error) = started {
+            // Without a thread there is no producer either: every append says so.
+            tracing::error!(target: "mailrail_log::kafka", %error, "no thread to replace the producer");
+        }
+    }
+
+    fn replace(&self, number: u64) {
+        loop {
+            let made = make(&self.inner.client);
+            let mut state = self.inner.state.write().unwrap_or_else(PoisonError::into_inner);
+            if !matches!(&*state, State::Replacing { number: old } if old + 1 == number) {
+                return;
+            }
+            match made {
+                Ok(client) => {
+                    *state = State::Active { number, client };
+                    return;
+                }
+                Err(error) => {
+                    drop(state);
+                    tracing::error!(target: "mailrail_log::kafka", %error, "no new producer yet");
+                    std::thread::sleep(REPLACE_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Waits for what is under way, then refuses everything. Blocks.
+    pub(super) fn close(&self, wait: Duration) {
+        let state = {
+            let mut state = self.inner.state.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *state, State::Closed)
+        };
+        if let State::Active { client, .. } = state {
+            if client.flush(wait).is_err() {
+                tracing::warn!(target: "mailrail_log::kafka", "closed before the last records were acknowledged");
+            }
+            discard(client);
+        }
+    }
+}
+
+/// All records of a topic fail together when it does not exist: no part of a call can be behind another.
+fn is_missing_topic(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::UnknownTopic
+            | RDKafkaErrorCode::UnknownPartition
+            | RDKafkaErrorCode::UnknownTopicOrPartition
+    )
+}
+
+fn make(config: &ClientConfig) -> Result<ThreadedProducer<Deliveries>, KafkaError> {
+    config.create_with_context(Deliveries)
+}
+
+/// Drops a producer so that nothing of it is sent any more and every call gets its report.
+fn discard(client: ThreadedProducer<Deliveries>) {
+    client.purge(PurgeConfig::default().queue().inflight());
+    let _ = client.flush(PURGE_WAIT);
+    drop(client);
+}
+
+fn to_kafka<'a>(
+    topic: &'a str,
+    partition: i32,
+    record: &'a NewRecord,
+    waiting: Box<Waiting>,
+) -> BaseRecord<'a, [u8], [u8], Box<Waiting>> {
+    let mut message = BaseRecord::with_opaque_to(topic, waiting)
+        .partition(partition)
+        .key(record.key.as_ref())
+        .payload(record.value.as_ref());
+    if !record.headers.is_empty() {
+        let headers = OwnedHeaders::new_with_capacity(record.headers.len());
+        message = message.headers(record.headers.iter().fold(headers, |all, (name, value)| {
+            all.insert(Header { key: name, value: Some(value.as_ref()) })
+        }));
+    }
+    message
+}

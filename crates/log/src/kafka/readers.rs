@@ -1,0 +1,224 @@
+//! Readers: one client outside any group and one thread for a set, a bounded buffer for each partition.
+//!
+//! See `fetcher` for the thread.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
+
+use async_trait::async_trait;
+use rdkafka::consumer::BaseConsumer;
+use tokio::sync::Notify;
+
+use super::client::{Plain, refused};
+use super::config::KafkaConfig;
+use super::fetcher::Fetcher;
+use crate::size::stored_bytes;
+use crate::{LogError, Offset, Reader, Readers, StoredRecord};
+
+/// Records and bytes held for a reader that does not read; one record more may come on top.
+pub(super) const AHEAD_RECORDS_MAX: usize = 2_000;
+pub(super) const AHEAD_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub(super) type Key = (String, u32);
+
+/// What the thread and the readers share.
+pub(super) struct Set {
+    pub(super) wanted: Mutex<HashMap<Key, Arc<Slot>>>,
+    /// The thread should look at what is wanted.
+    pub(super) changed: AtomicBool,
+    pub(super) stopped: AtomicBool,
+    closed: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+impl Set {
+    fn wake(&self) {
+        self.changed.store(true, Ordering::Release);
+        self.unpark();
+    }
+
+    fn unpark(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Every reader of the set says from now on that the log is closed.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.stopped.store(true, Ordering::Release);
+        for slot in self.wanted.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            slot.ready.notify_one();
+        }
+        self.unpark();
+    }
+}
+
+/// Ends the thread with the last reader.
+struct Handle(Arc<Set>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.stopped.store(true, Ordering::Release);
+        self.0.unpark();
+    }
+}
+
+/// The buffer of one partition.
+pub(super) struct Slot {
+    pub(super) topic: String,
+    pub(super) partition: u32,
+    ahead: Mutex<Ahead>,
+    pub(super) ready: Notify,
+}
+
+pub(super) struct Ahead {
+    pub(super) records: VecDeque<StoredRecord>,
+    pub(super) bytes: usize,
+    /// Offset that the next record has at least.
+    pub(super) next: Offset,
+    pub(super) full: bool,
+    pub(super) failed: Option<LogError>,
+}
+
+impl Slot {
+    pub(super) fn ahead(&self) -> std::sync::MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a record in, unless it is an old one or there is no room. True when the buffer is full now.
+    pub(super) fn put(&self, offset: Offset, record: impl FnOnce() -> StoredRecord) -> bool {
+        let mut ahead = self.ahead();
+        if offset < ahead.next || ahead.full {
+            return false;
+        }
+        let record = record();
+        ahead.bytes += stored_bytes(&record);
+        ahead.next = offset + 1;
+        ahead.records.push_back(record);
+        ahead.full = ahead.records.len() >= AHEAD_RECORDS_MAX || ahead.bytes >= AHEAD_BYTES_MAX;
+        let full = ahead.full;
+        drop(ahead);
+        self.ready.notify_one();
+        full
+    }
+}
+
+pub(super) struct KafkaReaders {
+    handle: Arc<Handle>,
+}
+
+impl KafkaReaders {
+    pub(super) fn new(config: &KafkaConfig) -> Result<Self, LogError> {
+        let mut consumer: BaseConsumer<Plain> =
+            config.reader().create_with_context(Plain::default()).map_err(refused)?;
+        let set = Arc::new(Set {
+            wanted: Mutex::new(HashMap::new()),
+            changed: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            thread: OnceLock::new(),
+        });
+        let woken = set.clone();
+        consumer.set_nonempty_callback(move || woken.unpark());
+        let fetcher = Fetcher::new(consumer, set.clone());
+        let thread = std::thread::Builder::new()
+            .name("log-readers".to_owned())
+            .spawn(move || fetcher.run())
+            .map_err(|e| LogError::Unavailable(format!("no thread for readers: {e}")))?;
+        // The thread sleeps for a bounded time only: a wake-up before this line is not missed for long.
+        let _ = set.thread.set(thread.thread().clone());
+        Ok(Self { handle: Arc::new(Handle(set)) })
+    }
+
+    pub(super) fn set(&self) -> &Arc<Set> {
+        &self.handle.0
+    }
+}
+
+impl Readers for KafkaReaders {
+    fn open(&self, topic: &str, partition: u32, from: Offset) -> Result<Box<dyn Reader>, LogError> {
+        if i32::try_from(partition).is_err() || i64::try_from(from).is_err() {
+            return Err(LogError::Config(format!("kafka has no offset {from} in partition {partition}")));
+        }
+        let set = self.set();
+        if set.closed.load(Ordering::Acquire) {
+            return Err(LogError::Closed);
+        }
+        let slot = Arc::new(Slot {
+            topic: topic.to_owned(),
+            partition,
+            ahead: Mutex::new(Ahead {
+                records: VecDeque::new(),
+                bytes: 0,
+                next: from,
+                full: false,
+                failed: None,
+            }),
+            ready: Notify::new(),
+        });
+        {
+            let mut wanted = set.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+            let key = (topic.to_owned(), partition);
+            if wanted.contains_key(&key) {
+                return Err(LogError::InUse(format!("{topic}/{partition} has a reader in this set already")));
+            }
+            wanted.insert(key, slot.clone());
+        }
+        set.wake();
+        Ok(Box::new(KafkaReader { slot, handle: self.handle.clone() }))
+    }
+}
+
+struct KafkaReader {
+    slot: Arc<Slot>,
+    handle: Arc<Handle>,
+}
+
+#[async_trait]
+impl Reader for KafkaReader {
+    async fn next(&mut self, max_records: usize) -> Result<Vec<StoredRecord>, LogError> {
+        loop {
+            if let Some(answer) = self.take(max_records.max(1)) {
+                return answer;
+            }
+            // Keeps a wake-up that came since.
+            self.slot.ready.notified().await;
+        }
+    }
+}
+
+impl KafkaReader {
+    fn take(&self, max_records: usize) -> Option<Result<Vec<StoredRecord>, LogError>> {
+        let set = &self.handle.0;
+        let mut ahead = self.slot.ahead();
+        if ahead.records.is_empty() {
+            return if let Some(error) = &ahead.failed {
+                Some(Err(error.clone()))
+            } else {
+                set.closed.load(Ordering::Acquire).then_some(Err(LogError::Closed))
+            };
+        }
+        let count = max_records.min(ahead.records.len());
+        let records: Vec<StoredRecord> = ahead.records.drain(..count).collect();
+        ahead.bytes -= records.iter().map(stored_bytes).sum::<usize>();
+        if ahead.full && ahead.records.len() < AHEAD_RECORDS_MAX / 2 && ahead.bytes < AHEAD_BYTES_MAX / 2 {
+            ahead.full = false;
+            drop(ahead);
+            set.wake();
+        }
+        Some(Ok(records))
+    }
+}
+
+impl Drop for KafkaReader {
+    fn drop(&mut self) {
+        let set = &self.handle.0;
+        set.wanted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&(self.slot.topic.clone(), self.slot.partition));
+        set.wake();
+    }
+}

@@ -1,0 +1,135 @@
+//! Tests of the clients against librdkafka's mock cluster: bounds and failures that a real broker does not show on demand.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+
+use super::config::KafkaConfig;
+use super::producer::Appender;
+use super::readers::{AHEAD_BYTES_MAX, AHEAD_RECORDS_MAX, KafkaReaders};
+use crate::{LogError, NewRecord, Offset, Readers, StoredRecord};
+
+/// No test comes near it on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn cluster(partitions: i32) -> MockCluster<'static, DefaultProducerContext> {
+    let cluster = MockCluster::new(1).expect("mock cluster");
+    cluster.create_topic("t", partitions, 1).expect("topic");
+    cluster
+}
+
+fn config(brokers: &str) -> KafkaConfig {
+    KafkaConfig { replication_factor: 1, min_insync_replicas: 1, ..KafkaConfig::new(brokers) }
+}
+
+fn records(count: usize, bytes: usize) -> Vec<NewRecord> {
+    (0..count).map(|_| NewRecord { value: Bytes::from(vec![b'x'; bytes]), ..NewRecord::default() }).collect()
+}
+
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what}: nothing happened for {PATIENCE:?}"),
+    }
+}
+
+/// What the set holds for its first partition: records, bytes, whether it is full.
+fn held(readers: &KafkaReaders) -> (usize, usize, bool) {
+    let wanted = readers.set().wanted.lock().unwrap_or_else(PoisonError::into_inner);
+    let ahead = wanted[&("t".to_owned(), 0)].ahead();
+    (ahead.records.len(), ahead.bytes, ahead.full)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_does_not_read_holds_a_bounded_amount_while_others_flow() {
+    for (count, bytes) in [(4 * AHEAD_RECORDS_MAX, 100), (60, AHEAD_BYTES_MAX / 20)] {
+        let cluster = cluster(2);
+        let config = config(&cluster.bootstrap_servers());
+        let appender = Appender::new(&config).expect("appender");
+        for partition in 0..2 {
+            within("append", appender.append("t", partition, &records(count, bytes)))
+                .await
+                .expect("appended");
+        }
+        let readers = KafkaReaders::new(&config).expect("readers");
+        let mut slow = readers.open("t", 0, 0).expect("reader");
+        let mut fast = readers.open("t", 1, 0).expect("reader");
+        within("a full buffer", async {
+            while !held(&readers).2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        let mut all: Vec<StoredRecord> = Vec::new();
+        while all.len() < count {
+            all.extend(within("the fast reader", fast.next(100)).await.expect("read"));
+        }
+        let (records_held, bytes_held, _) = held(&readers);
+        assert!(records_held <= AHEAD_RECORDS_MAX, "{records_held} records held");
+        assert!(bytes_held < AHEAD_BYTES_MAX + bytes + 1, "{bytes_held} bytes held");
+
+        let mut offsets: Vec<Offset> = Vec::new();
+        while offsets.len() < count {
+            let got = within("the slow reader", slow.next(7)).await.expect("read");
+            offsets.extend(got.iter().map(|it| it.offset));
+        }
+        assert!(
+            offsets.iter().enumerate().all(|(n, it)| *it == n as u64),
+            "nothing skipped, nothing repeated"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_record_fails_its_call_and_a_new_producer_takes_over() {
+    let cluster = cluster(1);
+    let appender = Appender::new(&config(&cluster.bootstrap_servers())).expect("appender");
+    within("append", appender.append("t", 0, &records(1, 10))).await.expect("healthy");
+    cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_POLICY_VIOLATION]);
+    let error = within("append", appender.append("t", 0, &records(3, 10))).await.expect_err("refused");
+    assert!(matches!(error, LogError::Unavailable(_)), "{error}");
+    let offsets = within("a new producer", async {
+        loop {
+            match appender.append("t", 0, &records(2, 10)).await {
+                Ok(offsets) => break offsets,
+                Err(LogError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
+                Err(other) => panic!("unexpected: {other}"),
+            }
+        }
+    })
+    .await;
+    assert_eq!(offsets, [1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_not_fit_is_refused_before_its_first_record() {
+    let appender = Appender::new(&config("127.0.0.1:1")).expect("appender");
+    let whole = appender.append("t", 0, &records(100_001, 1)).await;
+    assert!(matches!(whole, Err(LogError::Config(_))), "{whole:?}");
+    let waiting = tokio::spawn({
+        let appender = appender.clone();
+        async move { appender.append("t", 0, &records(90_000, 1)).await }
+    });
+    // A call that fits would wait for its acknowledgement; one that does not is refused at once.
+    let extra = records(20_000, 1);
+    let refused = within("a full queue", async {
+        loop {
+            tokio::select! {
+                refused = appender.append("t", 0, &extra) => break refused,
+                () = tokio::time::sleep(Duration::from_millis(5)) => {}
+            }
+        }
+    })
+    .await;
+    assert!(
+        matches!(&refused, Err(LogError::Unavailable(text)) if text.contains("too much waits")),
+        "{refused:?}"
+    );
+    tokio::task::spawn_blocking(move || appender.close(Duration::ZERO)).await.expect("closed");
+    let error = within("the waiting call", waiting).await.expect("no panic").expect_err("never acknowledged");
+    assert!(matches!(error, LogError::Unavailable(_)), "{error}");
+}

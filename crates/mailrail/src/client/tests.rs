@@ -1,0 +1,100 @@
+//! The commands against a control API on a socket.
+
+use std::sync::Arc;
+
+use mailrail_control::{Config, Operator, Pipeline, Service};
+use mailrail_egress::operator::ApiClient;
+use mailrail_log::LocalLog;
+use mailrail_store::{Directory, EncryptionKey, Store};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::apply::{Options, apply_text};
+
+const TOKEN: &str = "operator-token-0123456789abcdefghij";
+
+const SETUP: &str = "version: 1
+tenants:
+  - id: acme
+    keys: [{id: producer}]
+    apps:
+      - id: shop
+        endpoints:
+          - {id: main, url: https://shop.example/hook}
+        subscriptions:
+          - {id: pushes, endpoint: main, event_types: [com.github.push]}
+";
+
+struct Control {
+    api: ApiClient,
+    stop: CancellationToken,
+    running: JoinHandle<Result<(), mailrail_control::Error>>,
+    _folder: TempDir,
+}
+
+impl Control {
+    async fn start() -> Control {
+        let folder = TempDir::new().expect("a folder");
+        let url = format!("sqlite:{}", folder.path().join("store.db").display());
+        let store = Store::open(&url, EncryptionKey::generate()).await.expect("a store");
+        let directory = Directory::load(store.clone()).await.expect("a directory");
+        let log = Arc::new(LocalLog::open(&folder.path().join("log.db")).expect("a log"));
+        let stop = CancellationToken::new();
+        tokio::spawn(Arc::clone(&directory).follow(stop.clone()));
+        let operator = Operator::new("admin", TOKEN).expect("a strong token");
+        let config = Config::new(vec![operator], vec![Pipeline::named("", "default", 2)]);
+        let any_url = Arc::new(|url: &str| Ok(url.to_owned()));
+        let service = Service::new(config, store, directory, log, any_url).expect("a service");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = format!("http://{}", listener.local_addr().expect("an address"));
+        let running = tokio::spawn(service.run(listener, stop.clone()));
+        let api = ApiClient::new(&address, Some(TOKEN)).expect("a client");
+        Control { api, stop, running, _folder: folder }
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.running.await.expect("no panic").expect("a clean end");
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_applied_and_applied_again() {
+    let control = Control::start().await;
+    let answer = apply_text(&control.api, "f.yaml", SETUP, Options::default()).await.expect("applied");
+    assert_eq!(answer["counts"]["tenants"]["created"], 1);
+    assert!(answer["keys"][0]["token"].as_str().is_some_and(|token| token.starts_with("mrk_")));
+    assert!(answer["secrets"][0]["secret"].as_str().is_some_and(|secret| secret.starts_with("whsec_")));
+    let options = Options { prune: true, dry_run: false };
+    let again = apply_text(&control.api, "f.yaml", SETUP, options).await.expect("applied");
+    for kind in ["tenants", "keys", "apps", "endpoints", "subscriptions"] {
+        assert_eq!(again["counts"][kind]["unchanged"], 1, "{kind}: {again}");
+    }
+    assert_eq!(again["secrets"], serde_json::json!([]));
+    let status = control.api.get("/v1/status").await.expect("a status");
+    let status: mailrail_control::Status = serde_json::from_value(status).expect("the shape that is printed");
+    assert_eq!(status.pipelines[0].events.waiting, None, "there are no topics");
+    control.stop().await;
+}
+
+#[tokio::test]
+async fn refusals_name_file_and_line() {
+    let control = Control::start().await;
+    let bad = SETUP.replace("endpoint: main", "endpoint: mian").replace("id: acme", "id: Acme");
+    let error =
+        apply_text(&control.api, "f.yaml", &bad, Options::default()).await.expect_err("refused").to_string();
+    assert!(error.contains("  f.yaml:3: tenants[0].id: ") && error.contains("(invalid_id)"), "{error}");
+    let bad =
+        SETUP.replace("endpoint: main", "endpoint: mian").replace("id: pushes", "id: pushes, colour: red");
+    let error =
+        apply_text(&control.api, "f.yaml", &bad, Options::default()).await.expect_err("refused").to_string();
+    assert!(
+        error.contains("  f.yaml:10: ")
+            && error.contains("(unknown_endpoint)")
+            && error.contains("(unknown_field)"),
+        "{error}"
+    );
+    control.stop().await;
+}

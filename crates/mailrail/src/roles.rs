@@ -1,0 +1,257 @@
+//! Roles: each one's service from its settings, and running several of them until the stop.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use mailrail_control::setup_file::UrlRefusal;
+use mailrail_egress::{AddressPolicy, Egress, EgressConfig, UrlError, UrlPolicy, check_url};
+use mailrail_mailbox::Limits;
+use mailrail_policy::RetrySchedule;
+use mailrail_types::PartitionCount;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::{Admin, Check};
+use crate::assemble::{Parts, clock};
+use crate::settings::delivery::{RetryPreset, RetrySettings};
+use crate::settings::{Role, Settings};
+
+/// Bytes that the windows of one process hold together.
+const WINDOWS_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Longest that a partition drains when the group takes it away; the group waits 10 s (notes/kafka.md 2.8).
+const HAND_OVER_MAX: Duration = Duration::from_secs(8);
+/// How long the log may flush at the end.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+/// Where the doors of the started roles are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Doors {
+    pub(crate) ingest: Option<SocketAddr>,
+    pub(crate) control: Option<SocketAddr>,
+    pub(crate) admin: Option<SocketAddr>,
+}
+
+/// Running roles.
+pub(crate) struct Running {
+    pub(crate) doors: Doors,
+    tasks: JoinSet<Result<()>>,
+    /// Ends what must outlive the roles: admin server and change feed.
+    last: CancellationToken,
+    afterwards: JoinSet<Result<()>>,
+    parts: Arc<Parts>,
+    stop: CancellationToken,
+}
+
+/// Starts the roles. Listeners are bound before anything runs, so that a taken port is an error and not half a start.
+pub(crate) async fn start(role: Role, parts: Arc<Parts>, stop: CancellationToken) -> Result<Running> {
+    let settings = &parts.settings;
+    let is = |one: Role| role == one || matches!(role, Role::All | Role::Dev);
+    let mut doors = Doors::default();
+    let ingest = bind(is(Role::Ingest), settings.ingest.listen, &mut doors.ingest).await?;
+    let control = bind(is(Role::Control), settings.control.listen, &mut doors.control).await?;
+    let admin = bind(true, settings.admin.listen, &mut doors.admin).await?;
+
+    let last = CancellationToken::new();
+    let mut afterwards = JoinSet::new();
+    let follow = parts.directory.clone().follow(last.clone());
+    afterwards.spawn(async move {
+        follow.await;
+        Ok(())
+    });
+    if let Some(listener) = admin {
+        let admin = Admin::new(parts.metrics.clone(), checks(&parts), stop.clone());
+        let last = last.clone();
+        afterwards.spawn(async move { admin.run(listener, last).await.context("admin server") });
+    }
+
+    let mut tasks = JoinSet::new();
+    if let Some(listener) = ingest {
+        let (service, stop) = (ingest_service(&parts)?, stop.clone());
+        tasks.spawn(async move { service.run(listener, stop).await.context("ingest") });
+    }
+    if is(Role::Match) {
+        let (service, stop) = (match_service(&parts)?, stop.clone());
+        tasks.spawn(async move { service.run(stop).await.context("match") });
+    }
+    if is(Role::Deliver) {
+        let (service, stop) = (deliver_service(&parts)?, stop.clone());
+        tasks.spawn(async move { service.run(stop).await.context("deliver") });
+    }
+    if let Some(listener) = control {
+        let (service, stop) = (control_service(&parts)?, stop.clone());
+        tasks.spawn(async move { service.run(listener, stop).await.context("control") });
+    }
+    tracing::info!(?role, ?doors, "started");
+    Ok(Running { doors, tasks, last, afterwards, parts, stop })
+}
+
+impl Running {
+    /// Waits until every role has drained after the stop. A role that ends by itself stops the others and is the error.
+    pub(crate) async fn wait(mut self) -> Result<()> {
+        let mut outcome = Ok(());
+        while let Some(ended) = self.tasks.join_next().await {
+            let ended = ended.map_err(anyhow::Error::from).and_then(|result| result);
+            let early = !self.stop.is_cancelled();
+            if outcome.is_ok() {
+                outcome = ended.and_then(|()| if early { Err(anyhow!("a role ended without being asked")) } else { Ok(()) });
+            }
+            self.stop.cancel();
+        }
+        self.parts.log.close(CLOSE_WAIT).await;
+        self.last.cancel();
+        while self.afterwards.join_next().await.is_some() {}
+        tracing::info!("stopped");
+        outcome
+    }
+}
+
+async fn bind(wanted: bool, address: SocketAddr, door: &mut Option<SocketAddr>) -> Result<Option<TcpListener>> {
+    if !wanted {
+        return Ok(None);
+    }
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("{address} cannot be listened on; free the port or set another (MAILRAIL__<SECTION>__LISTEN)")
+    })?;
+    *door = Some(listener.local_addr()?);
+    Ok(Some(listener))
+}
+
+fn checks(parts: &Arc<Parts>) -> Vec<Check> {
+    let (log, directory) = (parts.log.clone(), parts.directory.clone());
+    vec![
+        Check::new("log", move || {
+            let log = log.clone();
+            async move { log.check().await.map_err(|e| e.to_string()) }
+        }),
+        Check::new("store", move || {
+            let current = directory.is_current();
+            async move { if current { Ok(()) } else { Err("the change feed cannot be read".to_owned()) } }
+        }),
+    ]
+}
+
+fn partitions(settings: &Settings) -> Result<PartitionCount> {
+    Ok(PartitionCount(NonZeroU32::new(settings.pipeline.partitions).context("pipeline.partitions is 0")?))
+}
+
+fn bytes(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+fn ingest_service(parts: &Parts) -> Result<mailrail_ingest::Service> {
+    let settings = &parts.settings;
+    let config = mailrail_ingest::Config {
+        listen: settings.ingest.listen,
+        body_limit_bytes: bytes(settings.ingest.body_limit_bytes),
+        batch_events_max: settings.ingest.batch_events_max,
+        ..mailrail_ingest::Config::new(
+            settings.pipeline.name.clone(),
+            parts.topics.events.clone(),
+            partitions(settings)?,
+        )
+    };
+    let (log, directory) = (parts.log.clone(), parts.directory.clone());
+    Ok(mailrail_ingest::Service::new(config, log, directory, parts.metrics.ingest.clone(), clock()))
+}
+
+fn match_service(parts: &Parts) -> Result<mailrail_match::Service> {
+    let settings = &parts.settings;
+    let config = mailrail_match::Config {
+        pipeline: settings.pipeline.name.as_str().into(),
+        events_topic: parts.topics.events.clone(),
+        deliveries_topic: parts.topics.deliveries.clone(),
+        quarantine_topic: parts.topics.quarantine.clone(),
+        group: parts.topics.match_group.clone(),
+        partitions: partitions(settings)?,
+        delivery_lifetime: settings.deliver.delivery_deadline,
+        commit_interval: settings.deliver.commit_interval,
+        hand_over: settings.deliver.drain.min(HAND_OVER_MAX),
+    };
+    let (log, directory) = (parts.log.clone(), parts.directory.clone());
+    Ok(mailrail_match::Service::new(config, log, directory, parts.metrics.matching.clone(), clock())?)
+}
+
+fn deliver_service(parts: &Parts) -> Result<mailrail_deliver::Service> {
+    let settings = &parts.settings;
+    let deliver = &settings.deliver;
+    let config = mailrail_deliver::Config {
+        deliveries_topic: parts.topics.deliveries.clone(),
+        attempts_topic: parts.topics.attempts.clone(),
+        dead_letters_topic: parts.topics.dead_letters.clone(),
+        quarantine_topic: parts.topics.quarantine.clone(),
+        group: parts.topics.deliver_group.clone(),
+        window: Limits { records_max: deliver.window_records, bytes_max: bytes(deliver.window_bytes) },
+        bytes_max: WINDOWS_BYTES_MAX,
+        attempts_in_flight_max: deliver.attempts_in_flight_max,
+        attempt_timeout: deliver.attempt_timeout,
+        retry: retry_schedule(&deliver.retry)?,
+        commit_interval: deliver.commit_interval,
+        hand_over: deliver.drain.min(HAND_OVER_MAX),
+    };
+    let egress = Egress::new(egress_config(settings)?)?;
+    let (log, directory) = (parts.log.clone(), parts.directory.clone());
+    Ok(mailrail_deliver::Service::new(config, log, directory, egress, parts.metrics.deliver.clone(), clock())?)
+}
+
+fn retry_schedule(retry: &RetrySettings) -> Result<RetrySchedule> {
+    if !retry.delays.is_empty() {
+        return RetrySchedule::list(retry.delays.clone()).context("deliver.retry.delays");
+    }
+    Ok(match retry.preset {
+        RetryPreset::Standard => RetrySchedule::standard_webhooks(),
+        RetryPreset::Sentry => RetrySchedule::sentry(),
+    })
+}
+
+/// Addresses as URL literals, and names of internal kinds, are what an operator who opened a network means to reach; with no
+/// network opened they stay refused.
+fn url_policy(settings: &Settings) -> UrlPolicy {
+    let egress = &settings.egress;
+    let opened = !egress.allow_cidrs.is_empty();
+    UrlPolicy {
+        allow_http: egress.allow_http,
+        allow_ip_literals: opened,
+        allow_internal_names: opened,
+        deny_hosts: Vec::new(),
+        addresses: AddressPolicy {
+            allow_cidrs: egress.allow_cidrs.clone(),
+            deny_cidrs: egress.deny_cidrs.clone(),
+            allow_loopback: false,
+        },
+    }
+}
+
+fn egress_config(settings: &Settings) -> Result<EgressConfig> {
+    let url = url_policy(settings);
+    if !url.addresses.allow_cidrs.is_empty() {
+        tracing::warn!(allow_cidrs = ?url.addresses.allow_cidrs, "endpoints may be in these networks");
+    }
+    let read = |file: &PathBuf| std::fs::read(file).with_context(|| format!("egress.ca_file {}", file.display()));
+    let extra_ca_pem = settings.egress.ca_file.as_ref().map(read).transpose()?;
+    Ok(EgressConfig { url, extra_ca_pem, ..EgressConfig::default() })
+}
+
+fn control_service(parts: &Parts) -> Result<mailrail_control::Service> {
+    let settings = &parts.settings;
+    let token = settings.control.token.as_ref().context("there is no administrator's token: set MAILRAIL_ADMIN_TOKEN")?;
+    let operator = mailrail_control::Operator::new("admin", token.expose())?;
+    let pipeline = mailrail_control::Pipeline::named(
+        &settings.topic_prefix,
+        &settings.pipeline.name,
+        settings.pipeline.partitions,
+    );
+    let config = mailrail_control::Config {
+        listen: settings.control.listen,
+        ..mailrail_control::Config::new(vec![operator], vec![pipeline])
+    };
+    let policy = url_policy(settings);
+    let refusal = |error: UrlError| UrlRefusal { code: error.code(), detail: error.to_string() };
+    let url = Arc::new(move |url: &str| check_url(url, &policy).map(String::from).map_err(refusal));
+    let (store, directory, log) = (parts.store.clone(), parts.directory.clone(), parts.log.clone());
+    Ok(mailrail_control::Service::new(config, store, directory, log, url)?)
+}

@@ -1,0 +1,234 @@
+//! Rows to nouns: one tenant or all of them, within the caller's snapshot.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailrail_types::{
+    App, AppId, Endpoint, EndpointId, EventType, FilterLanguage, FilterSource, KeyId, Secret, Subscription,
+    SubscriptionId, Tenant, TenantId, Timestamp,
+};
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use crate::database::Connection;
+use crate::seal::Sealer;
+use crate::token::TokenHash;
+use crate::view::by_event_type;
+use crate::{Error, TenantView};
+
+/// Everything stored of one tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredTenant {
+    pub(crate) tenant: Tenant,
+    pub(crate) event_types: BTreeMap<String, EventType>,
+    pub(crate) apps: BTreeMap<AppId, App>,
+    pub(crate) endpoints: BTreeMap<EndpointId, Endpoint>,
+    /// When each secret of an endpoint was made, in the order of [`Endpoint::secrets`].
+    pub(crate) secret_times: BTreeMap<EndpointId, Vec<Timestamp>>,
+    pub(crate) subscriptions: BTreeMap<SubscriptionId, Subscription>,
+    pub(crate) keys: BTreeMap<KeyId, TokenHash>,
+}
+
+impl StoredTenant {
+    pub(crate) const fn new(tenant: Tenant) -> Self {
+        Self {
+            tenant,
+            event_types: BTreeMap::new(),
+            apps: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            secret_times: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            keys: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn into_view(self, seq: u64) -> TenantView {
+        let subscriptions: Vec<_> = self.subscriptions.into_values().map(Arc::new).collect();
+        TenantView {
+            seq,
+            tenant: self.tenant,
+            event_types: self.event_types.into_iter().collect(),
+            apps: self.apps.into_iter().collect(),
+            endpoints: self.endpoints.into_iter().map(|(id, endpoint)| (id, Arc::new(endpoint))).collect(),
+            by_event_type: by_event_type(subscriptions.iter()),
+            subscriptions: subscriptions.into_iter().map(|s| (s.id.clone(), s)).collect(),
+        }
+    }
+}
+
+/// Queries a table, whole or one tenant's rows of it.
+macro_rules! rows {
+    ($conn:expr, $tenant:expr, $sql:literal) => {
+        match $tenant {
+            Some(tenant) => {
+                let tenant: &TenantId = tenant;
+                sqlx::query(concat!($sql, " WHERE tenant = $1"))
+                    .bind(tenant.as_str())
+                    .fetch_all(&mut *$conn)
+                    .await?
+            }
+            None => sqlx::query($sql).fetch_all(&mut *$conn).await?,
+        }
+    };
+}
+
+/// Every tenant by id, in the caller's snapshot.
+pub(crate) async fn all(
+    conn: &mut Connection,
+    sealer: &Sealer,
+) -> Result<HashMap<TenantId, StoredTenant>, Error> {
+    load(conn, sealer, None).await
+}
+
+/// One tenant, in the caller's snapshot; `None` when there is none with this id.
+pub(crate) async fn one(
+    conn: &mut Connection,
+    sealer: &Sealer,
+    tenant: &TenantId,
+) -> Result<Option<StoredTenant>, Error> {
+    Ok(load(conn, sealer, Some(tenant)).await?.remove(tenant))
+}
+
+async fn load(
+    conn: &mut Connection,
+    sealer: &Sealer,
+    of: Option<&TenantId>,
+) -> Result<HashMap<TenantId, StoredTenant>, Error> {
+    let mut tenants = HashMap::new();
+    for row in rows!(conn, of, "SELECT tenant, name FROM tenants") {
+        let id = tenant_of(&row)?;
+        tenants.insert(id.clone(), StoredTenant::new(Tenant { id, name: row.try_get("name")? }));
+    }
+    for row in rows!(conn, of, "SELECT tenant, name, ordering_key FROM event_types") {
+        let event_type = event_type(&row)?;
+        owner(&mut tenants, &row)?.event_types.insert(event_type.name.clone(), event_type);
+    }
+    for row in rows!(conn, of, "SELECT tenant, id, name FROM apps") {
+        let app = App { id: id(&row, "id", AppId::new)?, name: row.try_get("name")? };
+        owner(&mut tenants, &row)?.apps.insert(app.id.clone(), app);
+    }
+    for row in rows!(conn, of, "SELECT tenant, id, app, url, headers, timeout_ms FROM endpoints") {
+        let endpoint = endpoint(&row)?;
+        owner(&mut tenants, &row)?.endpoints.insert(endpoint.id.clone(), endpoint);
+    }
+    let mut secrets =
+        rows!(conn, of, "SELECT tenant, endpoint, position, sealed, created_at FROM endpoint_secrets")
+            .into_iter()
+            .map(|row| Ok((row.try_get::<i64, _>("position")?, row)))
+            .collect::<Result<Vec<_>, Error>>()?;
+    secrets.sort_by_key(|(position, _)| *position);
+    for (_, row) in &secrets {
+        let id = id(row, "endpoint", EndpointId::new)?;
+        let secret = open_secret(sealer, &tenant_of(row)?, &id, row.try_get("sealed")?)?;
+        let stored = owner(&mut tenants, row)?;
+        if let Some(endpoint) = stored.endpoints.get_mut(&id) {
+            endpoint.secrets.push(secret);
+            stored.secret_times.entry(id).or_default().push(Timestamp(row.try_get("created_at")?));
+        }
+    }
+    for row in rows!(
+        conn,
+        of,
+        "SELECT tenant, id, app, endpoint, event_types, filter_language, filter_text FROM subscriptions"
+    ) {
+        let subscription = subscription(&row)?;
+        owner(&mut tenants, &row)?.subscriptions.insert(subscription.id.clone(), subscription);
+    }
+    for row in rows!(conn, of, "SELECT tenant, id, hash FROM api_keys") {
+        let id = id(&row, "id", KeyId::new)?;
+        let hash = TokenHash::try_from(row.try_get::<&[u8], _>("hash")?)
+            .map_err(|e| Error::damaged(format!("key '{id}'"), e))?;
+        owner(&mut tenants, &row)?.keys.insert(id, hash);
+    }
+    Ok(tenants)
+}
+
+/// Where a signing secret stands: [`Sealer`] binds it to that.
+pub(crate) fn secret_place<'a>(tenant: &'a TenantId, endpoint: &'a EndpointId) -> [&'a str; 3] {
+    [tenant.as_str(), endpoint.as_str(), "signing-secret"]
+}
+
+fn open_secret(
+    sealer: &Sealer,
+    tenant: &TenantId,
+    endpoint: &EndpointId,
+    sealed: &[u8],
+) -> Result<Secret, Error> {
+    let what = || format!("a secret of endpoint '{endpoint}' of tenant '{tenant}'");
+    let plain =
+        sealer.open(&secret_place(tenant, endpoint), sealed).map_err(|e| Error::damaged(what(), e))?;
+    let text = std::str::from_utf8(&plain).map_err(|_| Error::damaged(what(), "it is not text"))?;
+    Ok(Secret::new(text.to_owned()))
+}
+
+fn owner<'a>(
+    tenants: &'a mut HashMap<TenantId, StoredTenant>,
+    row: &AnyRow,
+) -> Result<&'a mut StoredTenant, Error> {
+    let id = tenant_of(row)?;
+    tenants
+        .get_mut(&id)
+        .ok_or_else(|| Error::damaged(format!("tenant '{id}'"), "it has rows but does not exist"))
+}
+
+fn tenant_of(row: &AnyRow) -> Result<TenantId, Error> {
+    id(row, "tenant", TenantId::new)
+}
+
+fn id<T, E: ToString>(row: &AnyRow, column: &str, new: impl Fn(&str) -> Result<T, E>) -> Result<T, Error> {
+    new(row.try_get(column)?).map_err(|e| Error::damaged(format!("column {column}"), e))
+}
+
+fn event_type(row: &AnyRow) -> Result<EventType, Error> {
+    let name: String = row.try_get("name")?;
+    let ordering_key = row
+        .try_get::<Option<&str>, _>("ordering_key")?
+        .map(|path| path.parse().map_err(|e| Error::damaged(format!("event type '{name}'"), e)))
+        .transpose()?;
+    Ok(EventType { name, ordering_key })
+}
+
+fn endpoint(row: &AnyRow) -> Result<Endpoint, Error> {
+    let id = id(row, "id", EndpointId::new)?;
+    let timeout = row
+        .try_get::<Option<i64>, _>("timeout_ms")?
+        .map(|ms| u64::try_from(ms).map_err(|e| Error::damaged(format!("endpoint '{id}'"), e)))
+        .transpose()?
+        .map(Duration::from_millis);
+    Ok(Endpoint {
+        app: self::id(row, "app", AppId::new)?,
+        url: row.try_get("url")?,
+        secrets: Vec::new(),
+        headers: json(row, "headers")?,
+        timeout,
+        id,
+    })
+}
+
+fn subscription(row: &AnyRow) -> Result<Subscription, Error> {
+    let id = id(row, "id", SubscriptionId::new)?;
+    let filter = match (row.try_get::<Option<&str>, _>("filter_language")?, row.try_get("filter_text")?) {
+        (Some(name), Some(text)) => Some(FilterSource {
+            language: FilterLanguage::from_name(name).ok_or_else(|| {
+                Error::damaged(
+                    format!("subscription '{id}'"),
+                    format!("filter language '{name}' is not known"),
+                )
+            })?,
+            text,
+        }),
+        _ => None,
+    };
+    Ok(Subscription {
+        app: self::id(row, "app", AppId::new)?,
+        endpoint: self::id(row, "endpoint", EndpointId::new)?,
+        event_types: json(row, "event_types")?,
+        filter,
+        id,
+    })
+}
+
+fn json<T: serde::de::DeserializeOwned>(row: &AnyRow, column: &str) -> Result<T, Error> {
+    serde_json::from_str(row.try_get(column)?).map_err(|e| Error::damaged(format!("column {column}"), e))
+}

@@ -1,0 +1,196 @@
+//! Carries out a list of writes in a transaction, with their changes in the feed.
+
+use mailrail_types::{Endpoint, EndpointId, KeyId, Subscription, TenantId, Timestamp};
+use sqlx::Row;
+
+use crate::change::{self, Change};
+use crate::database::Connection;
+use crate::plan::Op;
+use crate::read::secret_place;
+use crate::seal::Sealer;
+use crate::token::TokenHash;
+use crate::{Error, SetupError};
+
+/// Executes `ops` in an order that keeps references whole and appends a change for each. Gives the feed's new position.
+pub(crate) async fn execute(
+    conn: &mut Connection,
+    sealer: &Sealer,
+    mut ops: Vec<(TenantId, Op)>,
+) -> Result<u64, Error> {
+    let before = change::head(conn).await?;
+    let mut seq = before;
+    ops.sort_by_key(|(_, op)| op.rank());
+    for (tenant, op) in &ops {
+        run(conn, sealer, tenant, op).await?;
+        if let Some((kind, entity, op)) = op.change(tenant) {
+            seq += 1;
+            change::append(conn, &Change { seq, tenant: tenant.clone(), kind, entity, op }).await?;
+        }
+    }
+    if seq > before {
+        change::trim(conn, seq).await?;
+    }
+    Ok(seq)
+}
+
+async fn run(conn: &mut Connection, sealer: &Sealer, tenant: &TenantId, op: &Op) -> Result<(), Error> {
+    let id = tenant.as_str();
+    match op {
+        Op::PutTenant(tenant) => {
+            sqlx::query("INSERT INTO tenants (tenant, name) VALUES ($1, $2) ON CONFLICT (tenant) DO UPDATE SET name = excluded.name")
+                .bind(id)
+                .bind(tenant.name.as_str())
+                .execute(conn)
+                .await?;
+        }
+        Op::PutEventType(event_type) => {
+            sqlx::query(
+                "INSERT INTO event_types (tenant, name, ordering_key) VALUES ($1, $2, $3) \
+                 ON CONFLICT (tenant, name) DO UPDATE SET ordering_key = excluded.ordering_key",
+            )
+            .bind(id)
+            .bind(event_type.name.as_str())
+            .bind(event_type.ordering_key.as_ref().map(|path| path.as_str()))
+            .execute(conn)
+            .await?;
+        }
+        Op::PutApp(app) => {
+            sqlx::query(
+                "INSERT INTO apps (tenant, id, name) VALUES ($1, $2, $3) \
+                 ON CONFLICT (tenant, id) DO UPDATE SET name = excluded.name",
+            )
+            .bind(id)
+            .bind(app.id.as_str())
+            .bind(app.name.as_str())
+            .execute(conn)
+            .await?;
+        }
+        Op::PutEndpoint(endpoint, times) => put_endpoint(conn, sealer, tenant, endpoint, times).await?,
+        Op::PutSubscription(subscription) => put_subscription(conn, tenant, subscription).await?,
+        Op::PutKey(key, hash) => put_key(conn, tenant, key, hash).await?,
+        Op::ReleaseKey(key) | Op::DeleteKey(key) => {
+            delete(conn, "DELETE FROM api_keys WHERE tenant = $1 AND id = $2", tenant, key.as_str()).await?;
+        }
+        Op::DeleteSubscription(id) => {
+            delete(conn, "DELETE FROM subscriptions WHERE tenant = $1 AND id = $2", tenant, id.as_str())
+                .await?;
+        }
+        Op::DeleteEventType(name) => {
+            delete(conn, "DELETE FROM event_types WHERE tenant = $1 AND name = $2", tenant, name).await?;
+        }
+        Op::DeleteEndpoint(id) => {
+            delete_secrets(conn, tenant, id).await?;
+            delete(conn, "DELETE FROM endpoints WHERE tenant = $1 AND id = $2", tenant, id.as_str()).await?;
+        }
+        Op::DeleteApp(id) => {
+            delete(conn, "DELETE FROM apps WHERE tenant = $1 AND id = $2", tenant, id.as_str()).await?;
+        }
+        Op::DeleteTenant => {
+            sqlx::query("DELETE FROM tenants WHERE tenant = $1").bind(id).execute(conn).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn put_endpoint(
+    conn: &mut Connection,
+    sealer: &Sealer,
+    tenant: &TenantId,
+    endpoint: &Endpoint,
+    times: &[Timestamp],
+) -> Result<(), Error> {
+    let timeout = endpoint.timeout.map(|timeout| i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
+    sqlx::query(
+        "INSERT INTO endpoints (tenant, id, app, url, headers, timeout_ms) VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (tenant, id) DO UPDATE SET app = excluded.app, url = excluded.url, \
+         headers = excluded.headers, timeout_ms = excluded.timeout_ms",
+    )
+    .bind(tenant.as_str())
+    .bind(endpoint.id.as_str())
+    .bind(endpoint.app.as_str())
+    .bind(endpoint.url.as_str())
+    .bind(json(&endpoint.headers)?)
+    .bind(timeout)
+    .execute(&mut *conn)
+    .await?;
+    delete_secrets(conn, tenant, &endpoint.id).await?;
+    for (position, (secret, time)) in (0_i64..).zip(endpoint.secrets.iter().zip(times)) {
+        sqlx::query(
+            "INSERT INTO endpoint_secrets (tenant, endpoint, position, sealed, created_at) VALUES ($1, $2, $3, $4, $5)",
+        )
+        .bind(tenant.as_str())
+        .bind(endpoint.id.as_str())
+        .bind(position)
+        .bind(sealer.seal(&secret_place(tenant, &endpoint.id), secret.expose().as_bytes()))
+        .bind(time.millis())
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn put_subscription(
+    conn: &mut Connection,
+    tenant: &TenantId,
+    subscription: &Subscription,
+) -> Result<(), Error> {
+    let filter = subscription.filter.as_ref();
+    sqlx::query(
+        "INSERT INTO subscriptions (tenant, id, app, endpoint, event_types, filter_language, filter_text) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) \
+         ON CONFLICT (tenant, id) DO UPDATE SET app = excluded.app, endpoint = excluded.endpoint, \
+         event_types = excluded.event_types, filter_language = excluded.filter_language, \
+         filter_text = excluded.filter_text",
+    )
+    .bind(tenant.as_str())
+    .bind(subscription.id.as_str())
+    .bind(subscription.app.as_str())
+    .bind(subscription.endpoint.as_str())
+    .bind(json(&subscription.event_types)?)
+    .bind(filter.map(|filter| filter.language.name()))
+    .bind(filter.map(|filter| filter.text.as_str()))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Keys that lose their token are written first, so any row with this hash is really another key's.
+async fn put_key(
+    conn: &mut Connection,
+    tenant: &TenantId,
+    key: &KeyId,
+    hash: &TokenHash,
+) -> Result<(), Error> {
+    let taken = sqlx::query("SELECT COUNT(*) AS n FROM api_keys WHERE hash = $1")
+        .bind(&hash[..])
+        .fetch_one(&mut *conn)
+        .await?;
+    if taken.try_get::<i64, _>("n")? > 0 {
+        return Err(SetupError::TokenTaken { tenant: tenant.clone(), key: key.clone() }.into());
+    }
+    sqlx::query("INSERT INTO api_keys (tenant, id, hash) VALUES ($1, $2, $3)")
+        .bind(tenant.as_str())
+        .bind(key.as_str())
+        .bind(&hash[..])
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+async fn delete_secrets(
+    conn: &mut Connection,
+    tenant: &TenantId,
+    endpoint: &EndpointId,
+) -> Result<(), Error> {
+    let sql = "DELETE FROM endpoint_secrets WHERE tenant = $1 AND endpoint = $2";
+    delete(conn, sql, tenant, endpoint.as_str()).await
+}
+
+async fn delete(conn: &mut Connection, sql: &'static str, tenant: &TenantId, id: &str) -> Result<(), Error> {
+    sqlx::query(sql).bind(tenant.as_str()).bind(id).execute(conn).await?;
+    Ok(())
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|e| Error::damaged("a value to be written", e))
+}

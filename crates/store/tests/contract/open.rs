@@ -1,0 +1,83 @@
+//! Opening: migrations under a lock, the right key, a schema that this binary knows.
+
+use mailrail_store::{EncryptionKey, Error, Store};
+
+use crate::base::{Base, empty, tenant};
+
+crate::on_both!(
+    processes_that_start_together_migrate_once,
+    the_first_of_several_keys_wins,
+    another_key_is_refused_at_the_start,
+    a_newer_schema_is_refused,
+    a_failed_migration_leaves_nothing,
+    a_closed_store_says_so,
+);
+
+async fn processes_that_start_together_migrate_once(base: &Base) {
+    let (a, b, c, d) = tokio::join!(base.open(), base.open(), base.open(), base.open());
+    a.apply(&[empty("acme")], false).await.expect("applies");
+    for store in [b, c, d] {
+        store.check().await.expect("answers");
+        assert!(store.tenant_view(&tenant("acme")).await.expect("reads").is_some());
+    }
+    assert_eq!(base.number("SELECT COUNT(*) FROM schema_versions").await, 1);
+    assert_eq!(base.number("SELECT COUNT(*) FROM key_check").await, 1);
+}
+
+async fn the_first_of_several_keys_wins(base: &Base) {
+    let open = || base.try_open(EncryptionKey::generate());
+    let (a, b, c, d) = tokio::join!(open(), open(), open(), open());
+    let opened = [a, b, c, d].map(|result| result.map(|_| ()));
+    assert_eq!(opened.iter().filter(|result| result.is_ok()).count(), 1, "{opened:?}");
+    assert_eq!(opened.iter().filter(|result| **result == Err(Error::WrongKey)).count(), 3, "{opened:?}");
+}
+
+async fn another_key_is_refused_at_the_start(base: &Base) {
+    base.open().await;
+    let refused = base.try_open(EncryptionKey::generate()).await.map(|_| ());
+    assert_eq!(refused, Err(Error::WrongKey));
+    base.open().await.check().await.expect("the first key still opens it");
+}
+
+async fn a_newer_schema_is_refused(base: &Base) {
+    let store = base.open().await;
+    base.raw("INSERT INTO schema_versions (version) VALUES (999)").await;
+    let refused = base.try_open(EncryptionKey::generate()).await.map(|_| ());
+    assert_eq!(refused, Err(Error::NewerSchema { found: 999, known: 1 }));
+    // Processes of the older version go on: a rolling upgrade needs them.
+    store.apply(&[empty("acme")], false).await.expect("applies");
+}
+
+async fn a_failed_migration_leaves_nothing(base: &Base) {
+    // The last table of the migration is in the way.
+    base.raw("CREATE TABLE key_check (other BIGINT)").await;
+    let refused = base.try_open(EncryptionKey::generate()).await.map(|_| ());
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    base.raw("DROP TABLE key_check").await;
+    base.open().await.check().await.expect("nothing of the first try is in the way");
+}
+
+async fn a_closed_store_says_so(base: &Base) {
+    let store = base.open().await;
+    store.close().await;
+    assert!(matches!(store.check().await, Err(Error::Unavailable(_))));
+    assert!(matches!(store.apply(&[empty("acme")], false).await, Err(Error::Unavailable(_))));
+}
+
+#[tokio::test]
+async fn unusable_addresses_are_refused_without_quoting_passwords() {
+    for url in ["", "mysql://u:canary@h/d", "sqlite:", "sqlite::memory:", "postgres://u:canary@h:notaport/d"]
+    {
+        let refused = Store::open(url, EncryptionKey::generate()).await.map(|_| ()).expect_err(url);
+        assert!(matches!(refused, Error::Url(_)), "{url}: {refused:?}");
+        assert!(!format!("{refused} {refused:?}").contains("canary"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_made_is_unavailable() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite:{}", dir.path().join("missing").join("x.db").display());
+    let refused = Store::open(&url, EncryptionKey::generate()).await.map(|_| ());
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+}
