@@ -55,8 +55,10 @@ impl Parts {
         let transient = |error: &LogError| matches!(error, LogError::Unavailable(_));
         patiently("log", stop, transient, || log.ensure_topics(&specs)).await?;
         let key = encryption_key(&settings)?;
-        let transient = |error: &mailrail_store::Error| matches!(error, mailrail_store::Error::Unavailable(_));
-        let store = patiently("store", stop, transient, || Store::open(&settings.store.url, key.clone())).await?;
+        let transient =
+            |error: &mailrail_store::Error| matches!(error, mailrail_store::Error::Unavailable(_));
+        let store =
+            patiently("store", stop, transient, || Store::open(&settings.store.url, key.clone())).await?;
         let directory = patiently("store", stop, transient, || Directory::load(store.clone())).await?;
         Ok(Self { settings, topics, log, store, directory, metrics: Arc::new(Metrics::new()) })
     }
@@ -66,16 +68,22 @@ fn open_log(settings: &Settings) -> Result<Arc<dyn Log>> {
     match settings.log.kind {
         LogKind::Local => {
             let folder = &settings.log.path;
-            std::fs::create_dir_all(folder).with_context(|| format!("folder {} cannot be made", folder.display()))?;
-            let options = LocalOptions { record_bytes_max: record_bytes_max(settings), ..LocalOptions::default() };
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("folder {} cannot be made", folder.display()))?;
+            let options =
+                LocalOptions { record_bytes_max: record_bytes_max(settings), ..LocalOptions::default() };
             Ok(Arc::new(LocalLog::open_with(&folder.join(LOCAL_LOG_FILE), options)?))
         }
-        LogKind::Kafka => Ok(Arc::new(KafkaLog::connect(kafka_config(&settings.log.kafka, record_bytes_max(settings)))?)),
+        LogKind::Kafka => {
+            Ok(Arc::new(KafkaLog::connect(kafka_config(&settings.log.kafka, record_bytes_max(settings)))?))
+        }
     }
 }
 
 fn record_bytes_max(settings: &Settings) -> usize {
-    usize::try_from(settings.ingest.body_limit_bytes).unwrap_or(usize::MAX).saturating_add(RECORD_OVERHEAD_BYTES)
+    usize::try_from(settings.ingest.body_limit_bytes)
+        .unwrap_or(usize::MAX)
+        .saturating_add(RECORD_OVERHEAD_BYTES)
 }
 
 fn kafka_config(kafka: &KafkaSettings, record_bytes_max: usize) -> KafkaConfig {
@@ -93,7 +101,11 @@ fn kafka_config(kafka: &KafkaSettings, record_bytes_max: usize) -> KafkaConfig {
 }
 
 fn encryption_key(settings: &Settings) -> Result<EncryptionKey> {
-    let text = settings.store.encryption_key.as_ref().context("there is no encryption key: set MAILRAIL_ENCRYPTION_KEY")?;
+    let text = settings
+        .store
+        .encryption_key
+        .as_ref()
+        .context("there is no encryption key: set MAILRAIL_ENCRYPTION_KEY")?;
     EncryptionKey::parse(text.expose()).context("the encryption key cannot be used")
 }
 

@@ -70,9 +70,9 @@ pub(crate) struct DevArgs {
     /// With --demo: end after the summary, with one line of JSON on standard output
     #[arg(long, requires = "demo")]
     pub(crate) exit: bool,
-    /// With --demo: how many events to play
-    #[arg(long, default_value_t = 400, requires = "demo", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) events: u32,
+    /// With --demo: how many events to play [default: every payload once for each tenant]
+    #[arg(long, requires = "demo", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) events: Option<u32>,
 }
 
 /// Arguments of `docs`.

@@ -26,7 +26,12 @@ const SETTLE: Duration = Duration::from_secs(180);
 ///
 /// # Errors
 /// When a step fails, or the books do not balance.
-pub(crate) async fn run(args: &DevArgs, running: &Running, parts: &Arc<Parts>, stop: &CancellationToken) -> Result<String> {
+pub(crate) async fn run(
+    args: &DevArgs,
+    running: &Running,
+    parts: &Arc<Parts>,
+    stop: &CancellationToken,
+) -> Result<String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the receiver cannot listen")?;
     let demo = Demo::prepare(listener, !args.exit).await?;
     let control = running.doors.control.context("control does not run")?;
@@ -35,7 +40,7 @@ pub(crate) async fn run(args: &DevArgs, running: &Running, parts: &Arc<Parts>, s
     apply_text(&api, "the demo's set-up", &demo.setup_text(), Options::default()).await?;
 
     let ingest = format!("http://{}", running.doors.ingest.context("ingest does not run")?);
-    let events = Some(usize::try_from(args.events)?);
+    let events = args.events.map(usize::try_from).transpose()?;
     let played = demo.play(&ingest, events, PATIENCE).await?;
     let statement = demo.settle(parts.log.clone(), pipeline(parts), &played, SETTLE).await?;
     eprintln!("\n{}", demo.summary(&played, &statement));
@@ -72,6 +77,10 @@ fn next_steps(args: &DevArgs, ingest: &str) {
     eprintln!("Still running; Ctrl-C ends it. What to try next, in another terminal:");
     eprintln!("  mailrail status --token-file {}", token_file.display());
     eprintln!("  mailrail apply --token-file {} -f examples/first-setup.yaml", token_file.display());
-    eprintln!("  mailrail send --url {ingest} --key KEY --type com.example.hello --source /me --data '{{\"hello\":1}}'");
-    eprintln!("  (the binary is target/debug/mailrail; the format of the file is in docs/reference/setup-file.md)");
+    eprintln!(
+        "  mailrail send --url {ingest} --key KEY --type com.example.hello --source /me --data '{{\"hello\":1}}'"
+    );
+    eprintln!(
+        "  (the binary is target/debug/mailrail; the format of the file is in docs/reference/setup-file.md)"
+    );
 }

@@ -77,17 +77,26 @@ fn kept(file: &Path, make: impl FnOnce() -> String) -> Result<String> {
         Err(error) => return Err(error).with_context(failed),
     }
     let text = make();
-    let mut opened =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).with_context(failed)?;
+    let mut opened = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)
+        .with_context(failed)?;
     writeln!(opened, "{text}").and_then(|()| opened.sync_all()).with_context(failed)?;
     Ok(text)
 }
 
 fn welcome(args: &DevArgs, running: &Running, settings: &Settings) {
-    let door = |address: Option<std::net::SocketAddr>| address.map(|a| format!("http://{a}")).unwrap_or_default();
+    let door =
+        |address: Option<std::net::SocketAddr>| address.map(|a| format!("http://{a}")).unwrap_or_default();
     eprintln!("mailrail dev runs on {}; endpoints on this machine are allowed", args.data.display());
     eprintln!("  events   POST {}/v1/events", door(running.doors.ingest));
-    eprintln!("  control  {}/v1  (token in {})", door(running.doors.control), args.data.join(TOKEN_FILE).display());
+    eprintln!(
+        "  control  {}/v1  (token in {})",
+        door(running.doors.control),
+        args.data.join(TOKEN_FILE).display()
+    );
     eprintln!("  metrics  {}/metrics", door(running.doors.admin));
     tracing::info!(allow_cidrs = ?settings.egress.allow_cidrs, "endpoints may be in these networks");
 }

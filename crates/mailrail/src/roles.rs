@@ -98,7 +98,9 @@ impl Running {
             let ended = ended.map_err(anyhow::Error::from).and_then(|result| result);
             let early = !self.stop.is_cancelled();
             if outcome.is_ok() {
-                outcome = ended.and_then(|()| if early { Err(anyhow!("a role ended without being asked")) } else { Ok(()) });
+                outcome = ended.and_then(|()| {
+                    if early { Err(anyhow!("a role ended without being asked")) } else { Ok(()) }
+                });
             }
             self.stop.cancel();
         }
@@ -110,7 +112,11 @@ impl Running {
     }
 }
 
-async fn bind(wanted: bool, address: SocketAddr, door: &mut Option<SocketAddr>) -> Result<Option<TcpListener>> {
+async fn bind(
+    wanted: bool,
+    address: SocketAddr,
+    door: &mut Option<SocketAddr>,
+) -> Result<Option<TcpListener>> {
     if !wanted {
         return Ok(None);
     }
@@ -195,7 +201,14 @@ fn deliver_service(parts: &Parts) -> Result<mailrail_deliver::Service> {
     };
     let egress = Egress::new(egress_config(settings)?)?;
     let (log, directory) = (parts.log.clone(), parts.directory.clone());
-    Ok(mailrail_deliver::Service::new(config, log, directory, egress, parts.metrics.deliver.clone(), clock())?)
+    Ok(mailrail_deliver::Service::new(
+        config,
+        log,
+        directory,
+        egress,
+        parts.metrics.deliver.clone(),
+        clock(),
+    )?)
 }
 
 fn retry_schedule(retry: &RetrySettings) -> Result<RetrySchedule> {
@@ -231,14 +244,19 @@ fn egress_config(settings: &Settings) -> Result<EgressConfig> {
     if !url.addresses.allow_cidrs.is_empty() {
         tracing::warn!(allow_cidrs = ?url.addresses.allow_cidrs, "endpoints may be in these networks");
     }
-    let read = |file: &PathBuf| std::fs::read(file).with_context(|| format!("egress.ca_file {}", file.display()));
+    let read =
+        |file: &PathBuf| std::fs::read(file).with_context(|| format!("egress.ca_file {}", file.display()));
     let extra_ca_pem = settings.egress.ca_file.as_ref().map(read).transpose()?;
     Ok(EgressConfig { url, extra_ca_pem, ..EgressConfig::default() })
 }
 
 fn control_service(parts: &Parts) -> Result<mailrail_control::Service> {
     let settings = &parts.settings;
-    let token = settings.control.token.as_ref().context("there is no administrator's token: set MAILRAIL_ADMIN_TOKEN")?;
+    let token = settings
+        .control
+        .token
+        .as_ref()
+        .context("there is no administrator's token: set MAILRAIL_ADMIN_TOKEN")?;
     let operator = mailrail_control::Operator::new("admin", token.expose())?;
     let pipeline = mailrail_control::Pipeline::named(
         &settings.topic_prefix,

@@ -225,10 +225,7 @@ mod tests {
             ("mailrail-store", &["mailrail-types", "mailrail-telemetry", "sqlx"]),
             ("mailrail-egress", &["mailrail-types", "hyper", "hyper-util", "reqwest"]),
             ("mailrail-wire", &["mailrail-types", "prost", "prost-build", "protox"]),
-            (
-                "mailrail-deliver",
-                &["mailrail-mailbox", "mailrail-log", "mailrail-egress"],
-            ),
+            ("mailrail-deliver", &["mailrail-mailbox", "mailrail-log", "mailrail-egress"]),
             ("mailrail-demo", &["mailrail-wire", "mailrail-log", "axum"]),
             ("mailrail", &["mailrail-ingest", "mailrail-match", "mailrail-demo", "mailrail-egress"]),
             ("mailrail-it", &["mailrail-ingest", "mailrail", "rdkafka", "reqwest"]),

@@ -7,7 +7,7 @@ mod generate;
 mod graph;
 mod tidy;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask <arrows | tidy | gen [--check]>
@@ -46,8 +46,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder of the workspace.
+/// The folder of the workspace. Cargo names the crate's when it runs us, which holds for a moved checkout too.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_owned()
+    let here = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    here.ancestors().nth(2).unwrap_or(&here).to_owned()
 }

@@ -5,10 +5,13 @@ use std::str::FromStr;
 
 use mailrail_filter::FilterError;
 use mailrail_types::{
-    App, AppId, EndpointId, EventType, HeaderError, IdError, KeyId, Subscription, SubscriptionId, Tenant,
-    TenantId,
+    App, AppId, EndpointId, EventType, HeaderError, IdError, Subscription, SubscriptionId, Tenant, TenantId,
 };
 
+use super::checked::{
+    CheckedEndpoint, CheckedSetup, CheckedTenant, EVENT_TYPES_PER_SUBSCRIPTION_MAX, HEADERS_MAX, Known,
+    NAME_MAX_CHARS, UrlCheck, VERSION,
+};
 use super::entries::{
     AppEntry, EndpointEntry, KeyEntry, SetupFile, SubscriptionEntry, TenantEntry, TextOrEnv,
 };
@@ -16,71 +19,6 @@ use super::path::Path;
 use super::problem::{SetupProblem, code};
 use super::read::Problems;
 use super::values;
-
-/// Version of the format that this release reads.
-pub const VERSION: u32 = 1;
-/// Longest name for people, in characters: fits a line of a console.
-pub const NAME_MAX_CHARS: usize = 200;
-/// Most event types of one subscription: more is a sign that it wants a filter.
-pub const EVENT_TYPES_PER_SUBSCRIPTION_MAX: usize = 256;
-/// Most headers of one endpoint (notes of security, section 6, row 22).
-pub const HEADERS_MAX: usize = 32;
-
-/// Says whether a URL may be an endpoint's, and gives its serialised form.
-pub type UrlCheck = dyn Fn(&str) -> Result<String, UrlRefusal> + Send + Sync;
-
-/// Why a URL may not be an endpoint's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UrlRefusal {
-    /// Stable code.
-    pub code: &'static str,
-    /// What to change.
-    pub detail: String,
-}
-
-/// What exists already, of one tenant: a document may refer to it.
-#[derive(Debug, Clone, Default)]
-pub struct Known {
-    /// Endpoints and the app of each.
-    pub endpoints: HashMap<EndpointId, AppId>,
-    /// Subscriptions and the app of each.
-    pub subscriptions: HashMap<SubscriptionId, AppId>,
-}
-
-/// A document without problems.
-#[derive(Debug)]
-pub struct CheckedSetup {
-    /// The tenants, in the order of the document.
-    pub tenants: Vec<CheckedTenant>,
-    /// What is allowed and yet looks like a mistake.
-    pub warnings: Vec<SetupProblem>,
-}
-
-/// A tenant and all that the document says of it.
-#[derive(Debug)]
-pub struct CheckedTenant {
-    /// The tenant.
-    pub tenant: Tenant,
-    /// Its keys; a token that is `None` is kept or generated.
-    pub keys: Vec<(KeyId, Option<String>)>,
-    /// Its event types.
-    pub event_types: Vec<EventType>,
-    /// Its apps.
-    pub apps: Vec<App>,
-    /// Its endpoints.
-    pub endpoints: Vec<CheckedEndpoint>,
-    /// Its subscriptions.
-    pub subscriptions: Vec<Subscription>,
-}
-
-/// An endpoint whose secrets depend on what exists.
-#[derive(Debug)]
-pub struct CheckedEndpoint {
-    /// The endpoint, with no secrets.
-    pub endpoint: mailrail_types::Endpoint,
-    /// The secret it shall sign with; `None`: kept or generated.
-    pub secret: Option<mailrail_types::Secret>,
-}
 
 /// Checks what was read.
 pub(super) fn check(

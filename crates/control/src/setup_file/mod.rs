@@ -4,6 +4,7 @@
 //! problems of a document are reported together, each with a path and a stable code; a document with one is refused whole.
 
 mod check;
+mod checked;
 mod entries;
 mod env;
 mod path;
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 use mailrail_types::TenantId;
 use serde_json::Value;
 
-pub use check::{
+pub use checked::{
     CheckedEndpoint, CheckedSetup, CheckedTenant, EVENT_TYPES_PER_SUBSCRIPTION_MAX, HEADERS_MAX, Known,
     NAME_MAX_CHARS, UrlCheck, UrlRefusal, VERSION,
 };

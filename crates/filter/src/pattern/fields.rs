@@ -68,7 +68,7 @@ fn seal(draft: Draft, clauses: &[Clause]) -> Conjunction {
     let clause = |id: &ClauseId| &clauses[*id as usize];
     let (attributes, mut body): (Vec<_>, Vec<_>) =
         draft.into_iter().partition(|id| matches!(clause(id).subject, Subject::Attribute(_)));
-    body.dedup();
+    body.sort_by(|a, b| clause(a).steps().cmp(clause(b).steps()));
     let takes_absence = body.iter().any(|id| clause(id).wanted.absent);
     Conjunction { attributes: attributes.into(), body: body.into(), takes_absence }
 }

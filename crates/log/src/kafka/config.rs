@@ -306,6 +306,20 @@ mod tests {
         assert!(refusal(|it| it.session_timeout = Duration::from_secs(5)).contains("a third"));
     }
 
+    /// A record that times out there fails alone, and those behind it are sent.
+    #[test]
+    fn records_never_time_out_inside_librdkafka() {
+        let producer = KafkaConfig::new("127.0.0.1:9092").producer();
+        for (name, value) in [
+            ("message.timeout.ms", "0"),
+            ("acks", "all"),
+            ("enable.idempotence", "true"),
+            ("enable.gapless.guarantee", "true"),
+        ] {
+            assert_eq!(producer.get(name), Some(value), "{name}");
+        }
+    }
+
     #[test]
     fn security_properties_pass_and_their_values_are_never_shown() {
         let mut config = KafkaConfig::new("127.0.0.1:9092");

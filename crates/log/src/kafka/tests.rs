@@ -37,6 +37,20 @@ async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
+/// Two records, as soon as there is a new producer.
+async fn appended_at_last(appender: &Appender) -> Vec<Offset> {
+    within("a new producer", async {
+        loop {
+            match appender.append("t", 0, &records(2, 10)).await {
+                Ok(offsets) => break offsets,
+                Err(LogError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
+                Err(other) => panic!("unexpected: {other}"),
+            }
+        }
+    })
+    .await
+}
+
 /// What the set holds for its first partition: records, bytes, whether it is full.
 fn held(readers: &KafkaReaders) -> (usize, usize, bool) {
     let wanted = readers.set().wanted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,16 +106,28 @@ async fn a_refused_record_fails_its_call_and_a_new_producer_takes_over() {
     cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_POLICY_VIOLATION]);
     let error = within("append", appender.append("t", 0, &records(3, 10))).await.expect_err("refused");
     assert!(matches!(error, LogError::Unavailable(_)), "{error}");
-    let offsets = within("a new producer", async {
-        loop {
-            match appender.append("t", 0, &records(2, 10)).await {
-                Ok(offsets) => break offsets,
-                Err(LogError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
-                Err(other) => panic!("unexpected: {other}"),
-            }
-        }
+    let offsets = appended_at_last(&appender).await;
+    assert_eq!(offsets, [1, 2]);
+}
+
+/// Without the purge the records of the failed calls would come after all, behind those of later calls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_timed_out_takes_all_that_waits_with_it() {
+    let cluster = cluster(1);
+    let config =
+        KafkaConfig { delivery_timeout: Duration::from_secs(1), ..config(&cluster.bootstrap_servers()) };
+    let appender = Appender::new(&config).expect("appender");
+    within("append", appender.append("t", 0, &records(1, 10))).await.expect("healthy");
+    cluster.broker_down(1).expect("down");
+    let (first, second) = (records(3, 10), records(4, 10));
+    let (first, second) = within("both calls", async {
+        tokio::join!(appender.append("t", 0, &first), appender.append("t", 0, &second))
     })
     .await;
+    assert!(matches!(first, Err(LogError::Unavailable(_))), "{first:?}");
+    assert!(matches!(second, Err(LogError::Unavailable(_))), "{second:?}");
+    cluster.broker_up(1).expect("up");
+    let offsets = appended_at_last(&appender).await;
     assert_eq!(offsets, [1, 2]);
 }
 

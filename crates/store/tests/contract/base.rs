@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 /// Ends a test that hangs; never decides whether one passes.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_secs(30);
 
 pub(crate) struct Base {
     pub(crate) url: String,

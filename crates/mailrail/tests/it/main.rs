@@ -1,0 +1,10 @@
+//! The binary as its users run it: real processes, real sockets, real services, real kills.
+//!
+//! Tests that need a service read its address from the environment that `tests/services/with` gives; without it they say
+//! so and pass, unless MAILRAIL_TEST_REQUIRE=1.
+
+mod chaos;
+mod command_line;
+mod process;
+mod rig;
+mod services;

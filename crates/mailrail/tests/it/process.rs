@@ -1,0 +1,89 @@
+//! A mailrail process: started, killed, stopped.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// Longest that a process may take to end after SIGTERM.
+const STOP_MAX: Duration = Duration::from_secs(40);
+
+/// How to start one: arguments, environment, where its log lines go.
+#[derive(Clone)]
+pub(crate) struct Recipe {
+    pub(crate) name: &'static str,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) log: PathBuf,
+}
+
+pub(crate) struct Process {
+    recipe: Recipe,
+    child: Child,
+}
+
+pub(crate) fn binary() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_mailrail"))
+}
+
+impl Process {
+    pub(crate) fn start(recipe: Recipe) -> Self {
+        let log = append(&recipe.log);
+        let child = binary()
+            .args(&recipe.args)
+            .envs(&recipe.env)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("log"))
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|e| panic!("{} cannot be started: {e}", recipe.name));
+        Self { recipe, child }
+    }
+
+    /// SIGKILL, and a new process in its place.
+    pub(crate) fn kill_and_restart(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("reaped");
+        self.child = Self::start(self.recipe.clone()).take();
+    }
+
+    /// SIGTERM; waits for the end.
+    pub(crate) async fn stop(mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
+        assert!(
+            sent.success(),
+            "{} had ended before it was stopped: see {}",
+            self.recipe.name,
+            self.recipe.log.display()
+        );
+        let waited = async {
+            loop {
+                if let Some(status) = self.child.try_wait().expect("waited") {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(STOP_MAX, waited)
+            .await
+            .unwrap_or_else(|_| panic!("{} did not end", self.recipe.name))
+    }
+
+    fn take(mut self) -> Child {
+        let placeholder = Command::new("true").spawn().expect("true runs");
+        std::mem::replace(&mut self.child, placeholder)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn append(path: &Path) -> File {
+    OpenOptions::new().create(true).append(true).open(path).expect("log file")
+}

@@ -1,0 +1,352 @@
+//! An installation under test: mailrail processes, a receiver, a producer, and the books at the end.
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::TcpListener as StdListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method};
+use indicatif::ProgressBar;
+use mailrail_demo::books::{Accepted, Books, Claims, Pipeline, Statement, settle};
+use mailrail_demo::receiver::{Receiver, ReceiverEndpoint, ReceiverHandle, ReceiverSettings, json_order};
+use mailrail_egress::operator::ApiClient;
+use mailrail_log::{KafkaConfig, KafkaLog, LocalLog, Log, TopicSpec};
+use mailrail_types::{DeliveryId, EventId, SubscriptionId, TenantId};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::process::{Process, Recipe, binary};
+
+pub(crate) const PARTITIONS: u32 = 4;
+pub(crate) const TENANTS: [&str; 2] = ["acme", "globex"];
+const TOKEN: &str = "integration-test-admin-token-0123456789";
+/// Longest wait for anything that must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// Endpoints of each tenant and how each answers.
+const ENDPOINTS: [(&str, &str); 3] =
+    [("steady", "delay=1,ok"), ("flaky", "every=9:503"), ("picky", "field=/kind=odd:400")];
+
+/// Where the parts of an installation are.
+pub(crate) enum Place {
+    /// `mailrail dev` in this folder.
+    Embedded,
+    /// Four processes on these services.
+    Services { kafka: String, postgres: String },
+}
+
+pub(crate) struct Rig {
+    pub(crate) processes: Vec<Process>,
+    pub(crate) receiver: ReceiverHandle,
+    pub(crate) ingest: String,
+    control: String,
+    admins: Vec<String>,
+    place: Place,
+    prefix: String,
+    folder: tempfile::TempDir,
+}
+
+fn free_port() -> u16 {
+    StdListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
+}
+
+/// A key that is the producer's; long enough, and one for each tenant.
+fn key(tenant: &str) -> String {
+    format!("integration-test-key-of-tenant-{tenant}")
+}
+
+impl Rig {
+    pub(crate) async fn start(place: Place) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let prefix = format!("it-{:08x}.", rand::random::<u32>());
+        let (ingest, control) = (free_port(), free_port());
+        let mut rig = Rig {
+            processes: Vec::new(),
+            receiver: start_receiver().await,
+            ingest: format!("http://127.0.0.1:{ingest}"),
+            control: format!("http://127.0.0.1:{control}"),
+            admins: Vec::new(),
+            place,
+            prefix,
+            folder,
+        };
+        let settings = rig.settings(ingest, control).await;
+        let roles: &[&'static str] = match rig.place {
+            Place::Embedded => &["dev"],
+            Place::Services { .. } => &["ingest", "match", "deliver", "control"],
+        };
+        for role in roles {
+            let recipe = rig.recipe(role, &settings);
+            rig.processes.push(Process::start(recipe));
+        }
+        rig.wait_ready().await;
+        rig.apply().await;
+        rig
+    }
+
+    fn recipe(&mut self, role: &'static str, settings: &Path) -> Recipe {
+        let admin = free_port();
+        self.admins.push(format!("http://127.0.0.1:{admin}"));
+        let mut args = vec![role.to_owned(), "--config".to_owned(), settings.display().to_string()];
+        if role == "dev" {
+            args.extend(["--data".to_owned(), self.folder.path().join("data").display().to_string()]);
+        }
+        let env = BTreeMap::from([
+            ("MAILRAIL__ADMIN__LISTEN".to_owned(), format!("127.0.0.1:{admin}")),
+            ("MAILRAIL_ADMIN_TOKEN".to_owned(), TOKEN.to_owned()),
+            ("MAILRAIL_ENCRYPTION_KEY".to_owned(), "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".to_owned()),
+        ]);
+        Recipe { name: role, args, env, log: self.folder.path().join(format!("{role}.log")) }
+    }
+
+    /// Retries come soon, so that a test ends; the session is as short as the attempt's timeout lets it be.
+    async fn settings(&self, ingest: u16, control: u16) -> std::path::PathBuf {
+        let mut text = format!(
+            "topic_prefix = \"{}\"\n[pipeline]\npartitions = {PARTITIONS}\n\
+             [ingest]\nlisten = \"127.0.0.1:{ingest}\"\n[control]\nlisten = \"127.0.0.1:{control}\"\n\
+             [deliver]\nattempt_timeout = \"2s\"\ncommit_interval = \"100ms\"\n\
+             retry.delays = [\"50ms\", \"100ms\", \"200ms\", \"200ms\"]\n\
+             [egress]\nallow_http = true\nallow_cidrs = [\"127.0.0.0/8\"]\n[logs]\nfilter = \"info\"\n",
+            self.prefix
+        );
+        if let Place::Services { kafka, postgres } = &self.place {
+            let database = format!("it_{:08x}", rand::random::<u32>());
+            create_database(postgres, &database).await;
+            let url = postgres.rsplit_once('/').expect("a database").0;
+            text += &format!(
+                "[store]\nurl = \"{url}/{database}\"\n[log]\nkind = \"kafka\"\n[log.kafka]\nbrokers = [\"{kafka}\"]\n\
+                 replication_factor = 1\nmin_insync_replicas = 1\nsession_timeout = \"12s\"\n"
+            );
+        }
+        let path = self.folder.path().join("mailrail.toml");
+        std::fs::write(&path, text).expect("settings");
+        path
+    }
+
+    async fn wait_ready(&self) {
+        for admin in &self.admins {
+            let api = ApiClient::new(admin, None).expect("client");
+            let ready = async {
+                while api.get("/readyz").await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            };
+            if tokio::time::timeout(PATIENCE, ready).await.is_err() {
+                panic!("{admin} is not ready: {}", self.logs());
+            }
+        }
+    }
+
+    /// The last log lines of every process, for a failure.
+    pub(crate) fn logs(&self) -> String {
+        let mut text = String::new();
+        for role in ["dev", "ingest", "match", "deliver", "control"] {
+            if let Ok(log) = std::fs::read_to_string(self.folder.path().join(format!("{role}.log"))) {
+                let last: Vec<&str> = log.lines().rev().take(15).collect();
+                text += &format!("\n--- {role}\n");
+                text.extend(last.into_iter().rev().map(|line| format!("{line}\n")));
+            }
+        }
+        text
+    }
+
+    async fn apply(&self) {
+        let mut text = String::from("version: 1\ntenants:\n");
+        for tenant in TENANTS {
+            text += &format!(
+                "- id: {tenant}\n  keys: [{{id: producer, token: {}}}]\n  apps:\n  - id: app\n    endpoints:\n",
+                key(tenant)
+            );
+            for (name, _) in ENDPOINTS {
+                text += &format!(
+                    "    - {{id: {name}, url: \"{}\", secret: \"{}\"}}\n",
+                    self.receiver.url(&format!("{tenant}-{name}")),
+                    secret()
+                );
+            }
+            text += "    subscriptions:\n";
+            for (name, _) in ENDPOINTS {
+                let filter = if name == "flaky" { ", filter: {pattern: {kind: [even, odd]}}" } else { "" };
+                text +=
+                    &format!("    - {{id: to-{name}, endpoint: {name}, event_types: [numbered]{filter}}}\n");
+            }
+        }
+        let file = self.folder.path().join("setup.yaml");
+        std::fs::write(&file, text).expect("set-up file");
+        let output = binary()
+            .args(["apply", "-f"])
+            .arg(&file)
+            .args(["--url", &self.control, "--token", TOKEN])
+            .output()
+            .expect("apply runs");
+        assert!(output.status.success(), "apply: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Posts `count` events of one tenant, each after the one before was accepted, whatever happens to the door meanwhile.
+    pub(crate) fn produce(&self, tenant: &'static str, count: u64) -> JoinHandle<Vec<Accepted>> {
+        let api = ApiClient::new(&self.ingest, Some(&key(tenant))).expect("client");
+        tokio::spawn(async move {
+            let mut accepted = Vec::new();
+            for seq in 0..count {
+                let event = post_until_accepted(&api, tenant, seq).await;
+                let tenant = TenantId::new(tenant).expect("valid");
+                accepted.push(Accepted { event, tenant, sequence: seq, ordering_key: None });
+            }
+            accepted
+        })
+    }
+
+    /// Waits until everything came to its end, and closes the books. An embedded log is read after its process ended.
+    pub(crate) async fn close_books(&mut self, accepted: &[Accepted]) -> Statement {
+        let expected = expected(accepted);
+        if matches!(self.place, Place::Embedded) {
+            let dead = accepted.iter().filter(|a| a.sequence % 2 == 1).count();
+            let all = expected.len() - dead;
+            let done = self.receiver.reached(|r| r.total.delivered as usize >= all);
+            if tokio::time::timeout(PATIENCE, done).await.is_err() {
+                panic!("not everything arrived: {:?} {}", self.receiver.snapshot(), self.logs());
+            }
+            // The last dead letters may still be on their way: the drain writes them.
+            self.wait_settled().await;
+            self.stop_all().await;
+        }
+        let mut books = Books::read(self.log(), self.pipeline()).await.expect("books");
+        settle(&mut books, Some(&expected), PATIENCE, &ProgressBar::hidden()).await.expect("settled");
+        let receipts = self.receiver.receipts();
+        books.reconcile(&Claims {
+            accepted: Some(accepted),
+            expected: Some(&expected),
+            receipts: Some(&receipts),
+            receipts_truncated: self.receiver.snapshot().truncated,
+        })
+    }
+
+    /// SIGTERM to every process; each must drain and end with 0.
+    pub(crate) async fn stop_all(&mut self) {
+        for process in std::mem::take(&mut self.processes) {
+            let status = process.stop().await;
+            assert!(status.success(), "a drain ended with {status}: {}", self.logs());
+        }
+    }
+
+    /// Waits until the control API says that nothing is waiting.
+    async fn wait_settled(&self) {
+        let api = ApiClient::new(&self.control, Some(TOKEN)).expect("client");
+        let settled = async {
+            loop {
+                if let Ok(status) = api.get("/v1/status").await
+                    && lag(&status, "deliveries") == Some(0)
+                    && lag(&status, "events") == Some(0)
+                {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, settled).await.is_err() {
+            panic!("something still waits: {:?} {}", api.get("/v1/status").await, self.logs());
+        }
+    }
+
+    fn log(&self) -> Arc<dyn Log> {
+        match &self.place {
+            Place::Embedded => Arc::new(
+                LocalLog::open(&self.folder.path().join("data/log/log.db")).expect("the embedded log"),
+            ),
+            Place::Services { kafka, .. } => {
+                let config =
+                    KafkaConfig { replication_factor: 1, min_insync_replicas: 1, ..KafkaConfig::new(kafka) };
+                Arc::new(KafkaLog::connect(config).expect("kafka"))
+            }
+        }
+    }
+
+    fn pipeline(&self) -> Pipeline {
+        let topic = |kind: &str| TopicSpec {
+            name: format!("{}{kind}.default", self.prefix),
+            partitions: PARTITIONS,
+            retention: None,
+        };
+        Pipeline {
+            events: topic("events"),
+            deliveries: topic("deliveries"),
+            attempts: topic("attempts"),
+            dead_letters: topic("dead-letters"),
+            match_group: format!("{}match.default", self.prefix),
+        }
+    }
+}
+
+/// What waits in a queue, from the answer of `/v1/status`.
+fn lag(status: &serde_json::Value, queue: &str) -> Option<u64> {
+    status["pipelines"][0][queue]["lag"].as_u64()
+}
+
+fn secret() -> String {
+    format!("whsec_{}", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+}
+
+async fn start_receiver() -> ReceiverHandle {
+    let mut endpoints = Vec::new();
+    for tenant in TENANTS {
+        for (name, script) in ENDPOINTS {
+            endpoints.push(ReceiverEndpoint {
+                name: format!("{tenant}-{name}"),
+                secret: secret(),
+                behaviour: script.parse().expect("a script"),
+            });
+        }
+    }
+    let mut settings = ReceiverSettings::new(endpoints);
+    settings.order_of = Some(json_order("key", "seq"));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
+    Receiver::start(listener, settings).expect("receiver")
+}
+
+/// What the set-up wants, told without match: every event goes to all three endpoints of its tenant.
+fn expected(accepted: &[Accepted]) -> HashSet<DeliveryId> {
+    let to = |a: &Accepted| {
+        ENDPOINTS.map(|(name, _)| {
+            let subscription = SubscriptionId::new(&format!("to-{name}")).expect("valid");
+            DeliveryId::derive(&a.event, &a.tenant, &subscription)
+        })
+    };
+    accepted.iter().flat_map(to).collect()
+}
+
+async fn post_until_accepted(api: &ApiClient, tenant: &str, seq: u64) -> EventId {
+    let kind = if seq % 2 == 0 { "even" } else { "odd" };
+    let body = Bytes::from(format!(r#"{{"key":"{tenant}","seq":{seq},"kind":"{kind}"}}"#));
+    let header = |name: &'static str, value: &str| {
+        (HeaderName::from_static(name), HeaderValue::from_str(value).expect("a value"))
+    };
+    let headers = vec![
+        header("ce-specversion", "1.0"),
+        header("ce-id", &seq.to_string()),
+        header("ce-source", "/it"),
+        header("ce-type", "numbered"),
+        header("content-type", "application/json"),
+    ];
+    let posted = async {
+        loop {
+            match api.send(Method::POST, "/v1/events", headers.clone(), body.clone()).await {
+                Ok(answer) => return answer["id"].as_str().expect("an id").parse().expect("an event id"),
+                // Away (killed) or busy: the same id again.
+                Err(error) if error.status.is_none_or(|s| s >= 500) => {}
+                Err(error) => panic!("event {seq} of {tenant} is refused: {error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, posted).await.expect("the door comes back")
+}
+
+async fn create_database(postgres: &str, name: &str) {
+    let output = tokio::process::Command::new("psql")
+        .args([postgres, "-qc", &format!("CREATE DATABASE {name}")])
+        .output()
+        .await
+        .expect("psql runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
