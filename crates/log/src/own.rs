@@ -358,19 +358,20 @@ impl Run {
     /// starts at the log start, and commits that at once.
     async fn find_position(&self) -> Committed {
         let Subject { topic, group } = &self.subject;
+        let asks = if self.log.never_committed_is_certain() { 1 } else { NO_POSITION_ASKS };
         let mut none_seen = 0;
         loop {
             match self.log.committed(group, topic, self.partition).await {
                 Ok(Some(committed)) => return committed,
-                Ok(None) if none_seen + 1 < NO_POSITION_ASKS => none_seen += 1,
+                Ok(None) if none_seen + 1 < asks => none_seen += 1,
                 Ok(None) => match self.log.bounds(topic, self.partition).await {
                     Ok(bounds) => return self.genesis(bounds.low),
                     Err(error) => {
-                        tracing::warn!(topic, partition = self.partition, %error, "log start is unknown")
+                        tracing::warn!(topic, partition = self.partition, %error, "log start is unknown");
                     }
                 },
                 Err(error) => {
-                    tracing::warn!(topic, partition = self.partition, %error, "committed offset is unknown")
+                    tracing::warn!(topic, partition = self.partition, %error, "committed offset is unknown");
                 }
             }
             tokio::time::sleep(ASK_PAUSE).await;

@@ -114,6 +114,10 @@ pub trait Log: Send + Sync + 'static {
         partition: u32,
     ) -> Result<Option<Committed>, LogError>;
 
+    /// Whether a first "nothing was ever committed" can be believed. A Kafka coordinator that is just resigning says so
+    /// too (KAFKA-20416): then it is asked again.
+    fn never_committed_is_certain(&self) -> bool;
+
     /// First and next offset of the partition.
     ///
     /// # Errors

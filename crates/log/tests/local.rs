@@ -56,7 +56,7 @@ async fn a_second_open_is_refused_until_the_first_is_gone() {
     let first = LocalLog::open(&path).expect("opens");
     match LocalLog::open(&path) {
         Err(LogError::InUse(text)) => {
-            assert!(text.contains("another process") && text.contains("log.db"), "{text}")
+            assert!(text.contains("another process") && text.contains("log.db"), "{text}");
         }
         Err(other) => panic!("expected InUse, got {other}"),
         Ok(_) => panic!("opened twice"),

@@ -45,6 +45,10 @@ impl Log for FailingLog {
         Err(LogError::Closed)
     }
 
+    fn never_committed_is_certain(&self) -> bool {
+        true
+    }
+
     async fn committed(&self, _: &str, _: &str, _: u32) -> Result<Option<Committed>, LogError> {
         Err(LogError::Closed)
     }

@@ -93,6 +93,10 @@ impl Log for KafkaLog {
         Ok(Box::new(member))
     }
 
+    fn never_committed_is_certain(&self) -> bool {
+        false
+    }
+
     async fn committed(
         &self,
         group: &str,

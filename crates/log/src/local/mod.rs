@@ -201,6 +201,10 @@ impl Log for LocalLog {
         Ok(Box::new(group::join(&self.inner, group, topic).await?))
     }
 
+    fn never_committed_is_certain(&self) -> bool {
+        true
+    }
+
     async fn committed(
         &self,
         group: &str,

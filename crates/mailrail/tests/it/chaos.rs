@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use mailrail_demo::books::Statement;
+use mailrail_demo::books::{Accepted, Statement};
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use tokio_util::sync::CancellationToken;
 
-use crate::rig::{Place, Rig, TENANTS};
+use crate::rig::{PATIENCE, Place, Rig, TENANTS};
 use crate::services;
 
-struct Chaos {
-    events: u64,
-    kills: u32,
-    /// Between two kills, in milliseconds.
-    pause: std::ops::Range<u64>,
-}
+/// Requests that must arrive between two kills: a kill of an idle installation proves nothing.
+const FLOW: u64 = 30;
+/// Beyond that, how long until the next kill, in milliseconds.
+const MOMENT: std::ops::Range<u64> = 0..700;
 
 /// The seed is printed: it gives the moments of the kills again, as far as a real machine can.
 fn seed() -> u64 {
@@ -24,15 +24,26 @@ fn seed() -> u64 {
     seed
 }
 
-async fn run(place: Place, chaos: Chaos) -> Statement {
+/// Kills every process `rounds` times, in random order and at random moments.
+async fn run(place: Place, rounds: usize) {
     let mut random = StdRng::seed_from_u64(seed());
     let mut rig = Rig::start(place).await;
-    let producers = TENANTS.map(|tenant| rig.produce(tenant, chaos.events));
-    for _ in 0..chaos.kills {
-        tokio::time::sleep(Duration::from_millis(random.random_range(chaos.pause.clone()))).await;
-        let victim = random.random_range(0..rig.processes.len());
+    let stop = CancellationToken::new();
+    let producers = TENANTS.map(|tenant| rig.produce(tenant, stop.clone()));
+    let mut victims: Vec<usize> =
+        (0..rig.processes.len()).cycle().take(rounds * rig.processes.len()).collect();
+    victims.shuffle(&mut random);
+    for victim in victims {
+        let before = rig.receiver.snapshot().total.received;
+        let flows = rig.receiver.reached(|r| r.total.received >= before + FLOW);
+        if tokio::time::timeout(PATIENCE, flows).await.is_err() {
+            panic!("nothing flows any more: {}", rig.logs());
+        }
+        tokio::time::sleep(Duration::from_millis(random.random_range(MOMENT))).await;
+        println!("kill -9 {}", rig.processes[victim].name());
         rig.processes[victim].kill_and_restart();
     }
+    stop.cancel();
     let mut accepted = Vec::new();
     for producer in producers {
         accepted.extend(producer.await.expect("the producer ends"));
@@ -41,37 +52,34 @@ async fn run(place: Place, chaos: Chaos) -> Statement {
     assert_eq!(statement.faults, Vec::new(), "{statement:?} {}", rig.logs());
     println!("{statement:?}");
     rig.stop_all().await;
-    statement
+    check(&statement, &accepted);
 }
 
-fn check(statement: &Statement, events: u64) {
-    let total = events * TENANTS.len() as u64;
+fn check(statement: &Statement, accepted: &[Accepted]) {
+    let total = accepted.len() as u64;
+    let odd = accepted.iter().filter(|a| a.sequence % 2 == 1).count() as u64;
     assert!(statement.balanced);
     assert_eq!(statement.accepted, total);
     assert_eq!(statement.matched, total * 3);
     assert_eq!(statement.order_violations, 0);
-    assert_eq!(statement.dead_lettered, total / 2, "odd ones are refused by one endpoint");
-    assert_eq!(statement.delivered, total * 3 - total / 2);
+    assert_eq!(statement.dead_lettered, odd, "one endpoint refuses odd ones");
+    assert_eq!(statement.delivered, total * 3 - odd);
     assert_eq!(statement.verified, statement.delivered);
 }
 
 /// A10, N23: one process on embedded parts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a10_embedded_survives_kills_at_random_moments() {
-    let chaos = Chaos { events: 400, kills: 15, pause: 50..900 };
-    let statement = run(Place::Embedded, chaos).await;
-    check(&statement, 400);
+    run(Place::Embedded, 15).await;
 }
 
-/// A10, A14: four processes on real Kafka and Postgres; each kill takes a random one of them.
+/// A10, A14: a process for each role, and a second deliver, on real Kafka and Postgres; each kill takes a random one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a10_four_processes_on_kafka_survive_kills_at_random_moments() {
+async fn a10_processes_on_kafka_survive_kills_at_random_moments() {
     let (Some(kafka), Some(postgres)) =
         (services::address("MAILRAIL_TEST_KAFKA"), services::address("MAILRAIL_TEST_POSTGRES"))
     else {
         return;
     };
-    let chaos = Chaos { events: 400, kills: 16, pause: 100..2500 };
-    let statement = run(Place::Services { kafka, postgres }, chaos).await;
-    check(&statement, 400);
+    run(Place::Services { kafka, postgres }, 2).await;
 }

@@ -41,6 +41,10 @@ impl Process {
         Self { recipe, child }
     }
 
+    pub(crate) fn name(&self) -> &'static str {
+        self.recipe.name
+    }
+
     /// SIGKILL, and a new process in its place.
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().expect("killed");

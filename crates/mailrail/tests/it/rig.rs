@@ -16,6 +16,7 @@ use mailrail_log::{KafkaConfig, KafkaLog, LocalLog, Log, TopicSpec};
 use mailrail_types::{DeliveryId, EventId, SubscriptionId, TenantId};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::process::{Process, Recipe, binary};
 
@@ -24,15 +25,17 @@ pub(crate) const TENANTS: [&str; 2] = ["acme", "globex"];
 const TOKEN: &str = "integration-test-admin-token-0123456789";
 /// Longest wait for anything that must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// Endpoints of each tenant and how each answers.
+/// Of one producer: slower than the slowest endpoint, so that what waits is what kills made wait.
+const BETWEEN_EVENTS: Duration = Duration::from_millis(25);
+/// Endpoints of each tenant and how each answers; the delay lets kills hit open requests.
 const ENDPOINTS: [(&str, &str); 3] =
-    [("steady", "delay=1,ok"), ("flaky", "every=9:503"), ("picky", "field=/kind=odd:400")];
+    [("steady", "delay=15,ok"), ("flaky", "every=9:503"), ("picky", "field=/kind=odd:400")];
 
 /// Where the parts of an installation are.
 pub(crate) enum Place {
     /// `mailrail dev` in this folder.
     Embedded,
-    /// Four processes on these services.
+    /// A process for each role, and a second deliver, on these services.
     Services { kafka: String, postgres: String },
 }
 
@@ -74,7 +77,7 @@ impl Rig {
         let settings = rig.settings(ingest, control).await;
         let roles: &[&'static str] = match rig.place {
             Place::Embedded => &["dev"],
-            Place::Services { .. } => &["ingest", "match", "deliver", "control"],
+            Place::Services { .. } => &["ingest", "match", "deliver", "deliver", "control"],
         };
         for role in roles {
             let recipe = rig.recipe(role, &settings);
@@ -183,15 +186,20 @@ impl Rig {
         assert!(output.status.success(), "apply: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Posts `count` events of one tenant, each after the one before was accepted, whatever happens to the door meanwhile.
-    pub(crate) fn produce(&self, tenant: &'static str, count: u64) -> JoinHandle<Vec<Accepted>> {
+    /// Posts events of one tenant until `stop`, each after the one before was accepted, whatever happens to the door
+    /// meanwhile.
+    pub(crate) fn produce(&self, tenant: &'static str, stop: CancellationToken) -> JoinHandle<Vec<Accepted>> {
         let api = ApiClient::new(&self.ingest, Some(&key(tenant))).expect("client");
         tokio::spawn(async move {
             let mut accepted = Vec::new();
-            for seq in 0..count {
+            for seq in 0.. {
+                if stop.is_cancelled() {
+                    break;
+                }
                 let event = post_until_accepted(&api, tenant, seq).await;
                 let tenant = TenantId::new(tenant).expect("valid");
                 accepted.push(Accepted { event, tenant, sequence: seq, ordering_key: None });
+                tokio::time::sleep(BETWEEN_EVENTS).await;
             }
             accepted
         })
@@ -280,7 +288,7 @@ impl Rig {
 
 /// What waits in a queue, from the answer of `/v1/status`.
 fn lag(status: &serde_json::Value, queue: &str) -> Option<u64> {
-    status["pipelines"][0][queue]["lag"].as_u64()
+    status["pipelines"][0][queue]["waiting"].as_u64()
 }
 
 fn secret() -> String {
@@ -332,8 +340,8 @@ async fn post_until_accepted(api: &ApiClient, tenant: &str, seq: u64) -> EventId
         loop {
             match api.send(Method::POST, "/v1/events", headers.clone(), body.clone()).await {
                 Ok(answer) => return answer["id"].as_str().expect("an id").parse().expect("an event id"),
-                // Away (killed) or busy: the same id again.
-                Err(error) if error.status.is_none_or(|s| s >= 500) => {}
+                // Away (killed) or busy, or the set-up has not reached this door yet: the same id again.
+                Err(error) if error.status.is_none_or(|s| s >= 500 || s == 401) => {}
                 Err(error) => panic!("event {seq} of {tenant} is refused: {error}"),
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

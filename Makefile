@@ -1,0 +1,70 @@
+# The front of the repository. Each target calls cargo, a script or an xtask; nothing is decided here.
+
+CARGO ?= cargo
+SHELL := bash
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+# Empty: a fresh folder that is removed at the end.
+DATA ?=
+# What `make services-up` started.
+SERVICES := target/services
+
+with_data = data="$(DATA)"; [ -n "$$data" ] || { data=$$(mktemp -d); trap 'rm -rf "$$data"' EXIT; }
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the mailrail binary
+	$(CARGO) build -p mailrail
+
+.PHONY: run
+run: build ## Run everything in one process with a demo, until Ctrl-C (DATA=folder keeps what it wrote)
+	@$(with_data); $(CARGO) run -q -p mailrail -- dev --demo --data "$$data"
+
+.PHONY: demo
+demo: build ## Run the demo once; the last line is JSON; fails unless the books balance
+	@$(with_data); $(CARGO) run -q -p mailrail -- dev --demo --exit --data "$$data"
+
+.PHONY: test
+test: ## Run all tests, on real Kafka, Postgres and Redis that it starts and stops
+	$(CARGO) test --workspace --no-run
+	MAILRAIL_TEST_REQUIRE=1 tests/services/with $(CARGO) test --workspace
+
+.PHONY: arrows
+arrows: ## Check which crate imports which
+	$(CARGO) xtask arrows
+
+.PHONY: tidy
+tidy: ## Check file headers, sizes, names and links
+	$(CARGO) xtask tidy
+
+.PHONY: lint
+lint: ## Check format and clippy
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+.PHONY: fmt
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+.PHONY: gen
+gen: ## Write docs/reference from the code
+	$(CARGO) xtask gen
+
+.PHONY: gen-check
+gen-check: ## Say whether docs/reference is as the code says
+	$(CARGO) xtask gen --check
+
+.PHONY: check
+check: lint arrows tidy test gen-check demo ## Everything that CI runs
+
+.PHONY: services-up
+services-up: ## Start Kafka, Postgres and Redis and keep them; prints their addresses
+	tests/services/up $(SERVICES)
+
+.PHONY: services-down
+services-down: ## End what services-up started
+	tests/services/down $(SERVICES)
