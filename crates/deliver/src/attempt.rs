@@ -53,7 +53,12 @@ async fn with_permit(
     let request = match prepare(delivery, &endpoint, number, started, shared.config.attempt_timeout) {
         Ok(request) => request,
         Err(problem) => {
-            return without_request(held, started, Outcome::Dead(DeadReason::Unsendable), unsendable(problem));
+            return without_request(
+                held,
+                started,
+                Outcome::Dead(DeadReason::Unsendable),
+                unsendable(problem),
+            );
         }
     };
     let reply = send(&shared.egress, request, started).await;

@@ -24,7 +24,8 @@ pub struct Config {
     pub bytes_max: usize,
     /// Attempts of this process that run at the same time.
     pub attempts_in_flight_max: usize,
-    /// Total time of one attempt, unless the endpoint has its own.
+    /// Total time of one attempt. An endpoint may have a shorter one of its own; a longer one would outlive the session that
+    /// the settings were checked against.
     pub attempt_timeout: Duration,
     /// When a failed delivery is tried again.
     pub retry: RetrySchedule,
@@ -34,8 +35,7 @@ pub struct Config {
     pub hand_over: Duration,
 }
 
-/// Ids of deliveries that a partition remembers to know duplicates (notes/kafka.md 2.12: a restarted match appends its
-/// last batch again).
+/// Ids of deliveries that a partition remembers to know duplicates: a restarted match appends its last batch again.
 pub(crate) const RECENT_IDS: usize = 50_000;
 
 /// Records taken from the reader at once. With the ingest limit of 1 MiB it bounds how far a window overshoots its bytes.

@@ -56,7 +56,7 @@ pub(crate) fn prepare<'a>(
         url: &endpoint.url,
         headers: headers.0,
         body: delivery.event.body.clone(),
-        timeout: endpoint.timeout.unwrap_or(timeout),
+        timeout: endpoint.timeout.map_or(timeout, |own| own.min(timeout)),
     })
 }
 

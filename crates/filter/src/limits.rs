@@ -38,7 +38,7 @@ pub const EXPLAINED_VALUES_MAX: usize = 10;
 /// Longest text of a shown value, in characters.
 pub const EXPLAINED_VALUE_CHARS_MAX: usize = 200;
 
-/// Deepest nesting of arrays and objects in a body. Deeper bodies are not read (notes of matching, 5.8).
+/// Deepest nesting of arrays and objects in a body. Deeper bodies are not read.
 pub const BODY_DEPTH_MAX: usize = 128;
 
 /// Longest body that is read, in bytes. Far above what ingest accepts; keeps the parsed view's offsets in 32 bits.

@@ -1,4 +1,4 @@
-//! Numbers as exact decimals: compared by value, never rounded (notes of matching, 5.1).
+//! Numbers as exact decimals: compared by value, never rounded.
 
 use std::cmp::Ordering;
 

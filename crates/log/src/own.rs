@@ -1,6 +1,6 @@
 //! Owning partitions: from the events of a membership to one task for each owned partition, and back to commits.
 //!
-//! Both stages work like this, so the rules of assignment (notes/kafka.md 2.8 and 2.9) are kept here once: a task starts
+//! Both stages work like this, so the rules of assignment (docs/adr/0005) are kept here once: a task starts
 //! at the committed offset and never at a guess; its stop is asked for before its partition is released, and its last
 //! position goes into the release; a lost partition is dropped at once, without a commit; a missing offset stops the
 //! partition and says so.

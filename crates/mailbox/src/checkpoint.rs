@@ -82,7 +82,8 @@ impl Checkpoint {
     fn read_map(offset: u64, metadata: &str) -> Option<DoneMap> {
         let (crc, bits) = metadata.strip_prefix(MAGIC)?.strip_prefix(':')?.split_once(':')?;
         let bits = STANDARD_NO_PAD.decode(bits).ok()?;
-        let fits = bits.len() as u64 <= SPAN_MAX / 8 && u32::from_str_radix(crc, 16) == Ok(checksum(offset, &bits));
+        let fits =
+            bits.len() as u64 <= SPAN_MAX / 8 && u32::from_str_radix(crc, 16) == Ok(checksum(offset, &bits));
         fits.then_some(DoneMap { base: offset, bits })
     }
 }

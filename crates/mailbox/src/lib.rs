@@ -3,7 +3,7 @@
 //! [`Window`] holds the records of a partition of the deliveries topic that are not done yet. It says which delivery may
 //! be attempted next, and up to where the partition is done.
 //!
-//! **Always holds** (names of notes/kafka.md 2.3): I1, an offset is committed only when every record below it is done, and
+//! **Always holds** (names as in docs/adr/0005): I1, an offset is committed only when every record below it is done, and
 //! done means that its end is recorded; I2, the window is bounded in records, bytes and offsets, so that its bitmap always
 //! fits the commit metadata, and metadata that cannot be read means that nothing is done; I2b, an offset that the log never
 //! delivered counts as done; I12, a mailbox has at most one delivery in flight, the lowest one that is not settled.

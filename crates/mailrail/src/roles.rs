@@ -23,7 +23,7 @@ use crate::settings::{Role, Settings};
 
 /// Bytes that the windows of one process hold together.
 const WINDOWS_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Longest that a partition drains when the group takes it away; the group waits 10 s (notes/kafka.md 2.8).
+/// Longest that a partition drains when the group takes it away; the group waits 10 s.
 const HAND_OVER_MAX: Duration = Duration::from_secs(8);
 /// How long the log may flush at the end.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);

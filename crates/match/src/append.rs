@@ -24,11 +24,11 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     /// Adds a delivery behind those of its partition.
-    pub(crate) fn deliver(&mut self, delivery: Delivery, partitions: PartitionCount) {
+    pub(crate) fn deliver(&mut self, delivery: &Delivery, partitions: PartitionCount) {
         let key = delivery.mailbox.key();
         self.deliveries.entry(key.partition(partitions)).or_default().push(NewRecord {
             key: Bytes::copy_from_slice(key.as_str().as_bytes()),
-            value: mailrail_wire::encode_delivery(&delivery),
+            value: mailrail_wire::encode_delivery(delivery),
             headers: Vec::new(),
         });
     }

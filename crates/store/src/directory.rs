@@ -15,6 +15,8 @@ use crate::read::StoredTenant;
 use crate::token::{self, TokenHash};
 use crate::{Error, Store, TenantView};
 
+/// Between two warnings about a position that is waited for.
+const REACHED_ALARM: Duration = Duration::from_secs(30);
 /// How often the feed is read. A quarter of a second is soon enough for a person who saves a change, and four reads of
 /// an index a second per process are nothing for a database. Writes of this process do not wait for it.
 const POLL: Duration = Duration::from_millis(250);
@@ -111,10 +113,18 @@ impl Directory {
         self.state.load().seq
     }
 
-    /// Returns when [`Self::seq`] is at least `seq`. May wait as long as the store is away: put a time limit on it.
+    /// Returns when [`Self::seq`] is at least `seq`. Waits as long as the store is away, and says so now and then; a store
+    /// that was restored from a backup must first pass `seq` again.
     pub async fn reached(&self, seq: u64) {
-        // An error means that the sender is gone, but it is in `self`.
-        let _ = self.seq.subscribe().wait_for(|reached| *reached >= seq).await;
+        let mut changes = self.seq.subscribe();
+        while tokio::time::timeout(REACHED_ALARM, changes.wait_for(|reached| *reached >= seq)).await.is_err()
+        {
+            tracing::warn!(
+                wanted = seq,
+                seen = self.seq(),
+                "records wait for a set-up that this process has not seen"
+            );
+        }
     }
 
     /// A tenant.

@@ -9,4 +9,6 @@ mod logs;
 mod metrics;
 
 pub use logs::{LogFormat, init_logs};
-pub use metrics::{DeliverMetrics, IngestMetrics, MatchMetrics, Metrics, OutcomeLabels, ReasonLabels, StatusLabels};
+pub use metrics::{
+    DeliverMetrics, IngestMetrics, MatchMetrics, Metrics, OutcomeLabels, ReasonLabels, StatusLabels,
+};

@@ -23,7 +23,10 @@ pub fn init_logs(format: Option<LogFormat>, filter: &str) {
     };
     let terminal = std::io::stderr().is_terminal();
     let format = format.unwrap_or(if terminal { LogFormat::Text } else { LogFormat::Json });
-    let base = tracing_subscriber::fmt().with_env_filter(env).with_writer(std::io::stderr).with_span_events(FmtSpan::NONE);
+    let base = tracing_subscriber::fmt()
+        .with_env_filter(env)
+        .with_writer(std::io::stderr)
+        .with_span_events(FmtSpan::NONE);
     // A second call (a test that starts two roles in one process) keeps the first subscriber.
     let _ = match format {
         LogFormat::Json => base.json().flatten_event(true).with_current_span(false).try_init(),

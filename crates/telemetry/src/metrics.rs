@@ -162,7 +162,12 @@ impl IngestMetrics {
             requests: family(r, "requests", "Requests answered, by HTTP status"),
             accepted: counter(r, "events_accepted", "Events that the log acknowledged"),
             refused: family(r, "events_refused", "Events refused, by problem code"),
-            append_seconds: seconds(r, "append", "Time until the log acknowledged an append", &APPEND_BUCKETS),
+            append_seconds: seconds(
+                r,
+                "append",
+                "Time until the log acknowledged an append",
+                &APPEND_BUCKETS,
+            ),
         }
     }
 }
@@ -173,7 +178,11 @@ impl MatchMetrics {
             events: counter(r, "events", "Events evaluated"),
             unmatched: counter(r, "events_unmatched", "Events that no subscription wanted"),
             deliveries: counter(r, "deliveries", "Deliveries that the log acknowledged"),
-            filter_errors: counter(r, "filter_errors", "Filter evaluations that failed; the subscription got nothing"),
+            filter_errors: counter(
+                r,
+                "filter_errors",
+                "Filter evaluations that failed; the subscription got nothing",
+            ),
             quarantined: counter(r, "quarantined", "Records that could not be read and went to quarantine"),
             partitions: gauge(r, "partitions", "Partitions of the events topic owned now"),
         }

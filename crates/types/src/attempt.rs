@@ -74,7 +74,7 @@ macro_rules! codes {
 }
 
 codes!(
-    /// Why a request brought no complete answer. What a tenant may see (notes of security, 1.4 item 11).
+    /// Why a request brought no complete answer. What a tenant may see: no address, no error chain.
     ErrorCode {
         /// The URL cannot be used: wrong scheme, host or port.
         InvalidUrl = "invalid_url",

@@ -16,7 +16,9 @@ const NAME_MAX_CHARS: usize = 64;
 #[non_exhaustive]
 pub enum IdError {
     /// Empty, too long, or a character outside `a-z 0-9 _ - .`, or not starting with a letter or digit.
-    #[error("'{0}' is not a valid {1} id: use 1 to 64 of a-z, 0-9, '_', '-' and '.', starting with a letter or digit")]
+    #[error(
+        "'{0}' is not a valid {1} id: use 1 to 64 of a-z, 0-9, '_', '-' and '.', starting with a letter or digit"
+    )]
     Name(String, &'static str),
     /// Not the text form of an event or delivery id.
     #[error("'{0}' is not a valid {1} id: expected '{2}' and 26 characters of base32")]

@@ -22,7 +22,7 @@ pub use event::{Attribute, AttributeValue, Attributes, Event, TraceContext};
 pub use id::{AppId, DeliveryId, EndpointId, EventId, IdError, KeyId, SubscriptionId, TenantId};
 pub use mailbox::{Mailbox, MailboxKey, PartitionCount, source_mailbox};
 pub use setup::{
-    ApiKey, App, Endpoint, EventType, FilterLanguage, FilterSource, HeaderError, JsonPath, JsonPathError, Secret,
-    Subscription, Tenant, check_header,
+    ApiKey, App, Endpoint, EventType, FilterLanguage, FilterSource, HeaderError, JsonPath, JsonPathError,
+    Secret, Subscription, Tenant, check_header,
 };
 pub use time::Timestamp;

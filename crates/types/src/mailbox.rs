@@ -13,7 +13,7 @@ use crate::{EndpointId, TenantId};
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 /// The pinned number of partitions of a topic. Configuration, never read back from the broker: a changed count would
-/// move keys (notes of Kafka, rule 2.10).
+/// move keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionCount(pub NonZeroU32);
 
@@ -55,7 +55,8 @@ impl Mailbox {
 #[must_use]
 pub fn source_mailbox(pipeline: &str, tenant: &TenantId) -> MailboxKey {
     MailboxKey(
-        format!("{}:{}", utf8_percent_encode(pipeline, KEPT), utf8_percent_encode(tenant.as_str(), KEPT)).into(),
+        format!("{}:{}", utf8_percent_encode(pipeline, KEPT), utf8_percent_encode(tenant.as_str(), KEPT))
+            .into(),
     )
 }
 

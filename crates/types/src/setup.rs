@@ -39,7 +39,7 @@ pub struct Endpoint {
     pub secrets: Vec<Secret>,
     /// Headers added to every request; checked by [`check_header`].
     pub headers: Vec<(String, String)>,
-    /// Total time of one attempt; `None`: the pipeline's.
+    /// Total time of one attempt, at most the pipeline's; `None`: the pipeline's.
     pub timeout: Option<Duration>,
 }
 
@@ -148,7 +148,9 @@ pub struct JsonPath {
 
 /// Why a text is not a path.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{text}' is not a path: {problem}; write keys and indices as in 'repository.id' or '$.items[0].sku'")]
+#[error(
+    "'{text}' is not a path: {problem}; write keys and indices as in 'repository.id' or '$.items[0].sku'"
+)]
 pub struct JsonPathError {
     text: String,
     problem: &'static str,
@@ -217,14 +219,39 @@ pub enum HeaderError {
     Value(String),
 }
 
-/// Names that are ours, hop-by-hop, or open doors at cloud metadata services (notes of security, 1.4 item 7).
+/// Names that are ours, hop-by-hop, or open doors at cloud metadata services.
 const RESERVED: &[&str] = &[
-    "host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "keep-alive",
-    "te", "trailer", "upgrade", "expect", "user-agent", "cookie", "forwarded", "via", "metadata", "metadata-flavor",
-    "accept-encoding", "traceparent", "tracestate",
+    "host",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "user-agent",
+    "cookie",
+    "forwarded",
+    "via",
+    "metadata",
+    "metadata-flavor",
+    "accept-encoding",
+    "traceparent",
+    "tracestate",
 ];
 const RESERVED_PREFIXES: &[&str] = &[
-    "webhook-", "mailrail-", "ce-", "proxy-", "x-forwarded-", "x-aws-ec2-metadata-", "x-google-", "x-goog-", "x-amz-",
+    "webhook-",
+    "mailrail-",
+    "ce-",
+    "proxy-",
+    "x-forwarded-",
+    "x-aws-ec2-metadata-",
+    "x-google-",
+    "x-goog-",
+    "x-amz-",
     "x-azure-",
 ];
 
@@ -268,7 +295,9 @@ mod tests {
     fn n17_reserved_and_malformed_headers_are_refused() {
         assert_eq!(check_header("X-Team", "payments eu"), Ok(()));
         assert_eq!(check_header("Authorization", "Bearer abc"), Ok(()));
-        for name in ["Host", "content-length", "Webhook-Signature", "X-Forwarded-For", "metadata-flavor", "Cookie"] {
+        for name in
+            ["Host", "content-length", "Webhook-Signature", "X-Forwarded-For", "metadata-flavor", "Cookie"]
+        {
             assert!(matches!(check_header(name, "x"), Err(HeaderError::Reserved(_))), "{name}");
         }
         for name in ["", "a b", "a:b", "é", "a\r\nb"] {

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use mailrail_types::{
-    Attempt, AttemptResult, CancelReason, DeadReason, DeliveryId, EndpointId, ErrorCode, EventId, Outcome, RetryReason,
-    SubscriptionId, TenantId, Timestamp,
+    Attempt, AttemptResult, CancelReason, DeadReason, DeliveryId, EndpointId, ErrorCode, EventId, Outcome,
+    RetryReason, SubscriptionId, TenantId, Timestamp,
 };
 use prost::Message;
 
@@ -61,7 +61,9 @@ pub fn decode_attempt(record: &Bytes) -> Result<Attempt, Error> {
             status: status("status", m.status)?,
             error: match m.error.as_str() {
                 "" => None,
-                code => Some(ErrorCode::from_code(code).ok_or_else(|| Error::field("error", "an unknown code"))?),
+                code => {
+                    Some(ErrorCode::from_code(code).ok_or_else(|| Error::field("error", "an unknown code"))?)
+                }
             },
             excerpt: m.excerpt,
         },

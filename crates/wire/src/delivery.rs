@@ -1,7 +1,9 @@
 //! Deliveries.
 
 use bytes::Bytes;
-use mailrail_types::{AppId, Delivery, DeliveryId, EndpointId, History, Mailbox, SubscriptionId, TenantId, Timestamp};
+use mailrail_types::{
+    AppId, Delivery, DeliveryId, EndpointId, History, Mailbox, SubscriptionId, TenantId, Timestamp,
+};
 use prost::Message;
 
 use crate::error::{id16, status};

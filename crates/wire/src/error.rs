@@ -20,6 +20,7 @@ pub enum Error {
 }
 
 impl Error {
+    #[expect(clippy::needless_pass_by_value, reason = "callers hand over the error they just got")]
     pub(crate) fn field(field: &'static str, problem: impl ToString) -> Self {
         Error::Field { field, problem: problem.to_string() }
     }

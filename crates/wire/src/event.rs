@@ -1,7 +1,9 @@
 //! Events.
 
 use bytes::Bytes;
-use mailrail_types::{Attribute, AttributeValue, Attributes, Event, EventId, TenantId, Timestamp, TraceContext};
+use mailrail_types::{
+    Attribute, AttributeValue, Attributes, Event, EventId, TenantId, Timestamp, TraceContext,
+};
 use prost::Message;
 
 use crate::Error;

@@ -105,7 +105,8 @@ fn retry() -> Outcome {
 /// Bytes that version 0.1.0 wrote, kept as hex. They are never written anew: a failure here means that records in running
 /// logs can no longer be read.
 fn fixture(name: &str) -> Bytes {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(format!("0.1.0-{name}.hex"));
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(format!("0.1.0-{name}.hex"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     digits
@@ -166,9 +167,11 @@ fn fields_of_a_newer_version_survive_at_every_depth() {
 
     // Event inside delivery inside dead letter: each level keeps its own.
     let inner = Delivery { event: newer_event, ..delivery() };
-    let newer_delivery = wire::decode_delivery(&with_newer(&wire::encode_delivery(&inner))).expect("delivery");
+    let newer_delivery =
+        wire::decode_delivery(&with_newer(&wire::encode_delivery(&inner))).expect("delivery");
     let letter = DeadLetter { delivery: newer_delivery, ..dead_letter() };
-    let letter = wire::decode_dead_letter(&with_newer(&wire::encode_dead_letter(&letter))).expect("dead letter");
+    let letter =
+        wire::decode_dead_letter(&with_newer(&wire::encode_dead_letter(&letter))).expect("dead letter");
     let letter = wire::decode_dead_letter(&wire::encode_dead_letter(&letter)).expect("dead letter");
     assert_eq!(letter.unknown, newer_fields());
     assert_eq!(letter.delivery.unknown, newer_fields());

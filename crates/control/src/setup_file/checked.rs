@@ -1,6 +1,7 @@
 //! What checking takes and gives: what exists already, and a document without problems.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use mailrail_types::{
     App, AppId, Endpoint, EndpointId, EventType, KeyId, Secret, Subscription, SubscriptionId, Tenant,
@@ -14,7 +15,7 @@ pub const VERSION: u32 = 1;
 pub const NAME_MAX_CHARS: usize = 200;
 /// Most event types of one subscription: more is a sign that it wants a filter.
 pub const EVENT_TYPES_PER_SUBSCRIPTION_MAX: usize = 256;
-/// Most headers of one endpoint (notes of security, section 6, row 22).
+/// Most headers of one endpoint.
 pub const HEADERS_MAX: usize = 32;
 
 /// Says whether a URL may be an endpoint's, and gives its serialised form.
@@ -47,8 +48,7 @@ pub struct CheckedSetup {
     pub warnings: Vec<SetupProblem>,
 }
 
-/// A tenant and all that the document says of it.
-#[derive(Debug)]
+/// A tenant and all that the document says of it. Its `Debug` leaves out tokens.
 pub struct CheckedTenant {
     /// The tenant.
     pub tenant: Tenant,
@@ -62,6 +62,16 @@ pub struct CheckedTenant {
     pub endpoints: Vec<CheckedEndpoint>,
     /// Its subscriptions.
     pub subscriptions: Vec<Subscription>,
+}
+
+impl fmt::Debug for CheckedTenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys: Vec<_> = self.keys.iter().map(|(id, _)| id).collect();
+        f.debug_struct("CheckedTenant")
+            .field("tenant", &self.tenant)
+            .field("keys", &keys)
+            .finish_non_exhaustive()
+    }
 }
 
 /// An endpoint whose secrets depend on what exists.

@@ -67,8 +67,7 @@ fn read_unicode(bytes: &[u8], at: usize) -> Result<(char, usize), ScanError> {
     if let Some(c) = char::from_u32(unit) {
         return Ok((c, at + 6));
     }
-    // A surrogate: only a pair of them is a character. Anything else must never match something (notes of matching,
-    // 5.3).
+    // A surrogate: only a pair of them is a character. Anything else must never match something.
     let lone = ScanError::new(at, "lone surrogate in a string");
     if !(0xd800..=0xdbff).contains(&unit) || bytes.get(at + 6..at + 8) != Some(b"\\u") {
         return Err(lone);

@@ -1,9 +1,38 @@
-//! A Kafka broker of a test's own, which it may stop, crash and stall.
+//! The Kafka brokers of a test: the shared ones, and one of its own, which it may stop, crash and stall.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
+use mailrail_log::KafkaConfig;
 use tempfile::TempDir;
+
+/// The brokers, or `None` when the test is to be skipped.
+pub(crate) fn brokers() -> Option<String> {
+    match std::env::var("MAILRAIL_TEST_KAFKA") {
+        Ok(brokers) if !brokers.is_empty() => Some(brokers),
+        _ if std::env::var("MAILRAIL_TEST_REQUIRE").is_ok_and(|it| it == "1") => {
+            panic!("MAILRAIL_TEST_KAFKA is not set; run with tests/services/with")
+        }
+        _ => {
+            eprintln!("skipped: MAILRAIL_TEST_KAFKA is not set; run with tests/services/with");
+            None
+        }
+    }
+}
+
+pub(crate) fn config(brokers: &str) -> KafkaConfig {
+    KafkaConfig {
+        client_id: "log-test".to_owned(),
+        replication_factor: 1,
+        min_insync_replicas: 1,
+        session_timeout: Duration::from_secs(6),
+        heartbeat_interval: Duration::from_secs(1),
+        ..KafkaConfig::new(brokers)
+    }
+}
 
 fn script() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/services/kafka.sh")

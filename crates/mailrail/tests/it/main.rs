@@ -3,6 +3,7 @@
 //! Tests that need a service read its address from the environment that `tests/services/with` gives; without it they say
 //! so and pass, unless MAILRAIL_TEST_REQUIRE=1.
 
+mod bytes;
 mod chaos;
 mod command_line;
 mod process;

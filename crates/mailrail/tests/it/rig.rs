@@ -186,6 +186,12 @@ impl Rig {
         assert!(output.status.success(), "apply: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// Posts one event of the first tenant.
+    pub(crate) async fn post(&self, id: &str, content_type: &str, body: Bytes) -> EventId {
+        let api = ApiClient::new(&self.ingest, Some(&key(TENANTS[0]))).expect("client");
+        post_until_accepted(&api, id, content_type, body).await
+    }
+
     /// Posts events of one tenant until `stop`, each after the one before was accepted, whatever happens to the door
     /// meanwhile.
     pub(crate) fn produce(&self, tenant: &'static str, stop: CancellationToken) -> JoinHandle<Vec<Accepted>> {
@@ -196,7 +202,9 @@ impl Rig {
                 if stop.is_cancelled() {
                     break;
                 }
-                let event = post_until_accepted(&api, tenant, seq).await;
+                let event =
+                    post_until_accepted(&api, &seq.to_string(), "application/json", numbered(tenant, seq))
+                        .await;
                 let tenant = TenantId::new(tenant).expect("valid");
                 accepted.push(Accepted { event, tenant, sequence: seq, ordering_key: None });
                 tokio::time::sleep(BETWEEN_EVENTS).await;
@@ -323,26 +331,30 @@ fn expected(accepted: &[Accepted]) -> HashSet<DeliveryId> {
     accepted.iter().flat_map(to).collect()
 }
 
-async fn post_until_accepted(api: &ApiClient, tenant: &str, seq: u64) -> EventId {
-    let kind = if seq % 2 == 0 { "even" } else { "odd" };
-    let body = Bytes::from(format!(r#"{{"key":"{tenant}","seq":{seq},"kind":"{kind}"}}"#));
+fn numbered(tenant: &str, seq: u64) -> Bytes {
+    let kind = if seq.is_multiple_of(2) { "even" } else { "odd" };
+    Bytes::from(format!(r#"{{"key":"{tenant}","seq":{seq},"kind":"{kind}"}}"#))
+}
+
+/// Posts one event, again and again with the same id while the door is away (killed) or busy, or the set-up has not
+/// reached it yet.
+async fn post_until_accepted(api: &ApiClient, id: &str, content_type: &str, body: Bytes) -> EventId {
     let header = |name: &'static str, value: &str| {
         (HeaderName::from_static(name), HeaderValue::from_str(value).expect("a value"))
     };
     let headers = vec![
         header("ce-specversion", "1.0"),
-        header("ce-id", &seq.to_string()),
+        header("ce-id", id),
         header("ce-source", "/it"),
         header("ce-type", "numbered"),
-        header("content-type", "application/json"),
+        header("content-type", content_type),
     ];
     let posted = async {
         loop {
             match api.send(Method::POST, "/v1/events", headers.clone(), body.clone()).await {
                 Ok(answer) => return answer["id"].as_str().expect("an id").parse().expect("an event id"),
-                // Away (killed) or busy, or the set-up has not reached this door yet: the same id again.
                 Err(error) if error.status.is_none_or(|s| s >= 500 || s == 401) => {}
-                Err(error) => panic!("event {seq} of {tenant} is refused: {error}"),
+                Err(error) => panic!("event {id} is refused: {error}"),
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
