@@ -14,9 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use broker::{brokers, config, signal};
-use contract::{
-    append, assigned, at, committed, event, leave, read, record, records, spec, text, topic, within,
-};
+use contract::{assigned, at, committed, event, leave, records, spec, topic, within};
 use mailrail_log::{
     Committed, GroupEvent, KafkaConfig, KafkaLog, Log, LogError, Membership, Release, TopicSpec,
 };

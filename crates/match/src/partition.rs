@@ -110,8 +110,8 @@ impl Matching {
         };
         let now = (self.clock)();
         for subscription in matches {
-            outbox
-                .deliver(fan_out(event, &subscription, view.seq, now, &self.config), self.config.partitions);
+            let delivery = fan_out(event, &subscription, view.seq, now, &self.config);
+            outbox.deliver(&delivery, self.config.partitions);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Waits have a generous end (`within`), so that a hang is a failure with a name; nothing is proved by sleeping.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses its part")]
 
 mod appending;
 mod groups;
