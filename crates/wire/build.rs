@@ -31,6 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     prost_build::Config::new()
         .bytes([
             ".mailrail.event.v1.Event.body",
+            ".mailrail.event.v1.Header.value",
             ".mailrail.delivery.v1.Delivery.event",
             ".mailrail.attempt.v1.Attempt.excerpt",
             ".mailrail.deadletter.v1.DeadLetter.delivery",

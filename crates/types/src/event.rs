@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{EventId, TenantId, Timestamp};
+use crate::{EventId, IntegrationId, Provider, TenantId, Timestamp};
 
 /// An accepted event. Its body is bytes and is never re-serialised: what the endpoint receives is what was accepted.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,8 @@ pub struct Event {
     pub body: Bytes,
     /// W3C trace context of the request that brought it.
     pub trace: Option<TraceContext>,
+    /// How it came, when it is a third party's webhook that is forwarded as it is.
+    pub forwarded: Option<Box<Forwarded>>,
     /// When ingest took it in.
     pub accepted_at: Timestamp,
     /// Change-feed position of the set-up that ingest accepted it with (`Directory::seq`): match must have seen it before
@@ -26,6 +28,21 @@ pub struct Event {
     pub setup_seq: u64,
     /// Record fields written by a newer version, kept for the next reader. Opaque.
     pub unknown: Bytes,
+}
+
+/// The request of a third party, as far as its body does not hold it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forwarded {
+    /// Who sent it.
+    pub provider: Provider,
+    /// The integration it came in by; its cells are looked up at match, and again at each attempt.
+    pub integration: IntegrationId,
+    /// HTTP method.
+    pub method: String,
+    /// What followed the integration in the path, with the query; empty or starting with '/' or '?'.
+    pub path: String,
+    /// The headers that are kept, in order.
+    pub headers: Vec<(String, Bytes)>,
 }
 
 /// CloudEvents 1.0 context attributes. `specversion` is always 1.0 and not kept.

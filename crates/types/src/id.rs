@@ -49,6 +49,15 @@ macro_rules! name_id {
                 if valid_name(text) { Ok(Self(text.into())) } else { Err(IdError::Name(text.to_owned(), $kind)) }
             }
 
+            /// A name that is known to be valid, such as one of the built-in ones.
+            ///
+            /// # Panics
+            /// When it is not valid.
+            #[must_use]
+            pub fn of(text: &'static str) -> Self {
+                Self::new(text).expect("a built-in name is valid")
+            }
+
             /// The name itself.
             #[must_use]
             pub fn as_str(&self) -> &str {
@@ -96,6 +105,15 @@ name_id!(
 name_id!(
     /// The public name of an API key; unique within its tenant.
     KeyId, "key"
+);
+
+name_id!(
+    /// A class of mailboxes; unique within the installation.
+    ClassId, "class"
+);
+name_id!(
+    /// An integration with a third party; unique within its tenant.
+    IntegrationId, "integration"
 );
 
 /// RFC 4648 base32, lower case, no padding: safe in headers, URLs and file names, and free of the '.' that

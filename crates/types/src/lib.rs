@@ -9,18 +9,24 @@
 //! **Deliberately absent**: I/O, clocks, randomness, async, serialisation formats. `now` is always an argument.
 
 mod attempt;
+mod class;
 mod delivery;
 mod event;
 mod id;
+mod integration;
 mod mailbox;
 mod setup;
 mod time;
 
 pub use attempt::{Attempt, AttemptResult, CancelReason, DeadReason, ErrorCode, Outcome, RetryReason};
+pub use class::{BUCKETS_MAX, ClassError, MailboxClass};
 pub use delivery::{DeadLetter, Delivery, History};
-pub use event::{Attribute, AttributeValue, Attributes, Event, TraceContext};
-pub use id::{AppId, DeliveryId, EndpointId, EventId, IdError, KeyId, SubscriptionId, TenantId};
-pub use mailbox::{Mailbox, MailboxKey, PartitionCount, source_mailbox};
+pub use event::{Attribute, AttributeValue, Attributes, Event, Forwarded, TraceContext};
+pub use id::{
+    AppId, ClassId, DeliveryId, EndpointId, EventId, IdError, IntegrationId, KeyId, SubscriptionId, TenantId,
+};
+pub use integration::{Integration, Provider, ShedRule};
+pub use mailbox::{Mailbox, MailboxKey, PartitionCount, SourceMailbox};
 pub use setup::{
     ApiKey, App, Endpoint, EventType, FilterLanguage, FilterSource, HeaderError, JsonPath, JsonPathError,
     Secret, Subscription, Tenant, check_header,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::{AppId, EndpointId, KeyId, SubscriptionId, TenantId};
+use crate::{AppId, ClassId, EndpointId, KeyId, SubscriptionId, TenantId};
 
 /// A customer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,9 @@ pub struct Tenant {
     pub id: TenantId,
     /// A name for people; may be empty.
     pub name: String,
+    /// Class of its source mailboxes: how its events are split on their way to match. Strict unless set: a change of
+    /// width there would reorder strict recipients too.
+    pub source_class: ClassId,
 }
 
 /// A consumer that subscribes.
@@ -39,6 +42,8 @@ pub struct Endpoint {
     pub secrets: Vec<Secret>,
     /// Headers added to every request; checked by [`check_header`].
     pub headers: Vec<(String, String)>,
+    /// Class of its mailboxes.
+    pub class: ClassId,
     /// Total time of one attempt, at most the pipeline's; `None`: the pipeline's.
     pub timeout: Option<Duration>,
 }

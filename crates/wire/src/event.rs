@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use mailrail_types::{
-    Attribute, AttributeValue, Attributes, Event, EventId, TenantId, Timestamp, TraceContext,
+    Attribute, AttributeValue, Attributes, Event, EventId, Forwarded, IntegrationId, Provider, TenantId,
+    Timestamp, TraceContext,
 };
 use prost::Message;
 
@@ -33,6 +34,7 @@ pub fn encode_event(event: &Event) -> Bytes {
         tracestate: trace.map(|t| t.tracestate.clone()).unwrap_or_default(),
         accepted_at_ms: event.accepted_at.millis(),
         setup_seq: event.setup_seq,
+        forwarded: event.forwarded.as_deref().map(forwarded),
     };
     encode_with(&message, &event.unknown)
 }
@@ -63,7 +65,31 @@ pub fn decode_event(record: &Bytes) -> Result<Event, Error> {
             .then_some(TraceContext { traceparent: m.traceparent, tracestate: m.tracestate }),
         accepted_at: Timestamp(m.accepted_at_ms),
         setup_seq: m.setup_seq,
+        forwarded: m.forwarded.map(read_forwarded).transpose()?.map(Box::new),
         unknown,
+    })
+}
+
+fn forwarded(forwarded: &Forwarded) -> pb::Forwarded {
+    let header = |(name, value): &(String, Bytes)| pb::Header { name: name.clone(), value: value.clone() };
+    pb::Forwarded {
+        provider: forwarded.provider.name().to_owned(),
+        integration: forwarded.integration.as_str().to_owned(),
+        method: forwarded.method.clone(),
+        path: forwarded.path.clone(),
+        headers: forwarded.headers.iter().map(header).collect(),
+    }
+}
+
+fn read_forwarded(m: pb::Forwarded) -> Result<Forwarded, Error> {
+    Ok(Forwarded {
+        provider: Provider::from_name(&m.provider)
+            .ok_or_else(|| Error::field("forwarded.provider", format!("an unknown name '{}'", m.provider)))?,
+        integration: IntegrationId::new(&m.integration)
+            .map_err(|e| Error::field("forwarded.integration", e))?,
+        method: m.method,
+        path: m.path,
+        headers: m.headers.into_iter().map(|h| (h.name, h.value)).collect(),
     })
 }
 

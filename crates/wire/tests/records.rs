@@ -34,7 +34,21 @@ fn event() -> Event {
         }),
         accepted_at: Timestamp(1_796_029_200_123),
         setup_seq: 8,
+        forwarded: None,
         unknown: Bytes::new(),
+    }
+}
+
+fn forwarded() -> Event {
+    Event {
+        forwarded: Some(Box::new(Forwarded {
+            provider: Provider::GitHub,
+            integration: IntegrationId::new("gh").expect("valid"),
+            method: "POST".into(),
+            path: "/extra?x=1".into(),
+            headers: vec![("x-github-event".into(), Bytes::from_static(b"push\xff"))],
+        })),
+        ..event()
     }
 }
 
@@ -51,6 +65,8 @@ fn delivery() -> Delivery {
             tenant: event.tenant.clone(),
             endpoint: EndpointId::new("main").expect("valid"),
             bucket: 3,
+            region: "eu".into(),
+            event_type: Some("com.github.push".into()),
         },
         setup_seq: 9,
         matched_at: Timestamp(1_796_029_200_200),
@@ -119,6 +135,7 @@ fn fixture(name: &str) -> Bytes {
 #[test]
 fn bytes_of_version_0_1_0_are_read() {
     assert_eq!(wire::decode_event(&fixture("event")).expect("event"), event());
+    assert_eq!(wire::decode_event(&fixture("forwarded")).expect("event"), forwarded());
     assert_eq!(wire::decode_delivery(&fixture("delivery")).expect("delivery"), delivery());
     assert_eq!(wire::decode_attempt(&fixture("attempt")).expect("attempt"), attempt(retry()));
     assert_eq!(wire::decode_dead_letter(&fixture("dead-letter")).expect("dead letter"), dead_letter());
