@@ -11,14 +11,17 @@ use crate::database::{Connection, signed, unsigned};
 /// Newest changes that are kept. A follower that is further behind sees a gap and reads everything again, so the bound
 /// costs at most one reload; it keeps a table that every write grows from growing for ever.
 const KEPT: i64 = 100_000;
+/// What stands for the tenant of a change that belongs to none. It is a valid id, because a mailrail of the first schema
+/// reads every tenant of the feed as one, and harmless, because that mailrail then reloads a tenant for nothing.
+const NO_TENANT: &str = "every-tenant";
 
 /// One write of one entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// Its number: larger than that of every commit before it, without gaps.
     pub seq: u64,
-    /// Whose entity.
-    pub tenant: TenantId,
+    /// Whose entity; `None` for what belongs to the installation: classes and the shed rules.
+    pub tenant: Option<TenantId>,
     /// Which kind.
     pub kind: ChangeKind,
     /// Its id or, for an event type, its name.
@@ -43,6 +46,12 @@ pub enum ChangeKind {
     Subscription,
     /// An API key.
     Key,
+    /// An integration with a third party, its secrets included.
+    Integration,
+    /// A class of mailboxes.
+    Class,
+    /// The rules that turn traffic away, all of them.
+    Shed,
     /// Written by a newer mailrail during a rolling upgrade: reload the tenant.
     Other,
 }
@@ -58,15 +67,34 @@ impl ChangeKind {
             Self::Endpoint => "endpoint",
             Self::Subscription => "subscription",
             Self::Key => "key",
+            Self::Integration => "integration",
+            Self::Class => "class",
+            Self::Shed => "shed",
             Self::Other => "other",
         }
     }
 
     fn from_name(name: &str) -> Self {
-        [Self::Tenant, Self::EventType, Self::App, Self::Endpoint, Self::Subscription, Self::Key]
-            .into_iter()
-            .find(|kind| kind.name() == name)
-            .unwrap_or(Self::Other)
+        [
+            Self::Tenant,
+            Self::EventType,
+            Self::App,
+            Self::Endpoint,
+            Self::Subscription,
+            Self::Key,
+            Self::Integration,
+            Self::Class,
+            Self::Shed,
+        ]
+        .into_iter()
+        .find(|kind| kind.name() == name)
+        .unwrap_or(Self::Other)
+    }
+
+    /// Whether it belongs to the installation and not to a tenant.
+    #[must_use]
+    pub const fn is_global(self) -> bool {
+        matches!(self, Self::Class | Self::Shed)
     }
 }
 
@@ -104,7 +132,7 @@ pub(crate) async fn head(conn: &mut Connection) -> Result<u64, Error> {
 pub(crate) async fn append(conn: &mut Connection, change: &Change) -> Result<(), Error> {
     sqlx::query("INSERT INTO changes (seq, tenant, kind, entity, op) VALUES ($1, $2, $3, $4, $5)")
         .bind(signed(change.seq))
-        .bind(change.tenant.as_str())
+        .bind(change.tenant.as_ref().map_or(NO_TENANT, TenantId::as_str))
         .bind(change.kind.name())
         .bind(change.entity.as_str())
         .bind(change.op.name())
@@ -131,9 +159,13 @@ pub(crate) async fn from(conn: &mut Connection, seq: u64, limit: u32) -> Result<
     rows.iter()
         .map(|row| {
             let seq = unsigned(row, "seq")?;
-            let tenant = TenantId::new(row.try_get("tenant")?)
-                .map_err(|e| Error::damaged(format!("change {seq}"), e))?;
             let kind = ChangeKind::from_name(row.try_get("kind")?);
+            let tenant = if kind.is_global() {
+                None
+            } else {
+                let id = TenantId::new(row.try_get("tenant")?);
+                Some(id.map_err(|e| Error::damaged(format!("change {seq}"), e))?)
+            };
             let op = if row.try_get::<&str, _>("op")? == ChangeOp::Delete.name() {
                 ChangeOp::Delete
             } else {

@@ -2,16 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use mailrail_types::{ApiKey, TenantId};
+use mailrail_types::{
+    ApiKey, ClassId, Integration, IntegrationId, MailboxClass, Provider, ShedRule, TenantId,
+};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::installation::Installation;
 use crate::read::StoredTenant;
+use crate::store::Snapshot;
 use crate::token::{self, TokenHash};
 use crate::{Error, Store, TenantView};
 
@@ -24,6 +30,9 @@ const POLL: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Changes read at once: bounds how many tenants one step reloads.
 const BATCH: u32 = 1_000;
+/// Missing classes that are remembered as warned of. Classes that exist cannot be deleted while they are named, so there
+/// is hardly ever one.
+const WARNED_MAX: usize = 64;
 
 /// Tenants and API keys in memory. All reads are lock-free and never wait for the store.
 #[derive(Debug)]
@@ -33,6 +42,8 @@ pub struct Directory {
     /// Position of `state`, sent after it was swapped in.
     seq: watch::Sender<u64>,
     current: AtomicBool,
+    /// Missing classes that the log knows of: they are asked for with every record.
+    warned: Mutex<HashSet<ClassId>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -40,6 +51,10 @@ struct State {
     seq: u64,
     tenants: HashMap<TenantId, Arc<TenantView>>,
     keys: HashMap<TokenHash, ApiKey>,
+    /// Tenants that have an integration of this provider and id: the third party's request names no tenant.
+    integrations: HashMap<(Provider, IntegrationId), Vec<TenantId>>,
+    classes: Arc<HashMap<ClassId, Arc<MailboxClass>>>,
+    shed: Arc<Vec<ShedRule>>,
 }
 
 impl State {
@@ -48,8 +63,24 @@ impl State {
         let ids: HashSet<_> = found.iter().map(|(id, _)| id).collect();
         self.keys.retain(|_, key| !ids.contains(&key.tenant));
         self.tenants.retain(|id, _| !ids.contains(id));
+        self.integrations.retain(|_, tenants| {
+            tenants.retain(|tenant| !ids.contains(tenant));
+            !tenants.is_empty()
+        });
         for stored in found.into_iter().filter_map(|(_, stored)| stored) {
             self.insert(stored, seq);
+        }
+    }
+
+    /// Takes what is read anew each time; what is equal keeps its place in memory.
+    fn take(&mut self, installation: Installation) {
+        let known = |(id, class): (ClassId, MailboxClass)| {
+            let same = self.classes.get(&id).filter(|same| ***same == class).map(Arc::clone);
+            (id, same.unwrap_or_else(|| Arc::new(class)))
+        };
+        self.classes = Arc::new(installation.classes.into_iter().map(known).collect());
+        if *self.shed != installation.shed {
+            self.shed = Arc::new(installation.shed);
         }
     }
 
@@ -58,7 +89,12 @@ impl State {
         for (id, hash) in &stored.keys {
             self.keys.insert(*hash, ApiKey { id: id.clone(), tenant: tenant.clone() });
         }
-        self.tenants.insert(tenant, Arc::new(stored.into_view(seq)));
+        let view = stored.into_view(seq);
+        for integration in view.integrations.values() {
+            let named = (integration.provider, integration.id.clone());
+            self.integrations.entry(named).or_default().push(tenant.clone());
+        }
+        self.tenants.insert(tenant, Arc::new(view));
     }
 }
 
@@ -75,6 +111,7 @@ impl Directory {
             state: ArcSwap::from_pointee(state),
             seq,
             current: AtomicBool::new(true),
+            warned: Mutex::default(),
         }))
     }
 
@@ -139,6 +176,39 @@ impl Directory {
         self.state.load().tenants.values().map(Arc::clone).collect()
     }
 
+    /// The integration of `provider` with this id, whosever it is; `None` as well when two tenants have one.
+    #[must_use]
+    pub fn integration(
+        &self,
+        provider: Provider,
+        id: &IntegrationId,
+    ) -> Option<(Arc<TenantView>, Arc<Integration>)> {
+        let state = self.state.load();
+        let [tenant] = state.integrations.get(&(provider, id.clone()))?.as_slice() else { return None };
+        let view = state.tenants.get(tenant)?;
+        Some((Arc::clone(view), Arc::clone(view.integrations.get(id)?)))
+    }
+
+    /// A class of mailboxes. One that is missing, which only a damaged database can bring about, is strict with default
+    /// options: that gives up speed and never order.
+    #[must_use]
+    pub fn class(&self, id: &ClassId) -> Arc<MailboxClass> {
+        if let Some(class) = self.state.load().classes.get(id) {
+            return Arc::clone(class);
+        }
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.len() < WARNED_MAX && warned.insert(id.clone()) {
+            tracing::warn!(class = %id, "the class does not exist: its mailboxes are strict");
+        }
+        Arc::new(MailboxClass::with_defaults(id.clone(), false))
+    }
+
+    /// The traffic of third parties that is turned away now.
+    #[must_use]
+    pub fn shed(&self) -> Arc<Vec<ShedRule>> {
+        Arc::clone(&self.state.load().shed)
+    }
+
     /// The API key with this token. What the time of the lookup tells is about the token's hash, which does not help to
     /// find a token; the comparison itself takes the same time for any hash.
     #[must_use]
@@ -174,12 +244,16 @@ impl Directory {
             let Some(newest) = changes.last().map(|change| change.seq).filter(|newest| *newest > last) else {
                 return Ok(());
             };
-            let changed: HashSet<_> =
-                changes.iter().filter(|change| change.seq > last).map(|change| &change.tenant).collect();
-            let (snapshot, found) = self.store.read_some(changed).await?;
+            let changed: HashSet<_> = changes
+                .iter()
+                .filter(|change| change.seq > last)
+                .filter_map(|change| change.tenant.as_ref())
+                .collect();
+            let Snapshot { seq, installation, tenants } = self.store.read_some(changed).await?;
             let mut state = State::clone(&self.state.load());
-            state.replace(found, snapshot);
-            // Not `snapshot`: it may have changes of tenants that were not in this batch.
+            state.take(installation);
+            state.replace(tenants, seq);
+            // Not that of the snapshot: it may have changes of tenants that were not in this batch.
             state.seq = newest;
             self.publish(state);
         }
@@ -193,10 +267,9 @@ impl Directory {
 }
 
 async fn read_everything(store: &Store) -> Result<State, Error> {
-    let (seq, tenants) = store.read_all().await?;
+    let Snapshot { seq, installation, tenants } = store.read_all().await?;
     let mut state = State { seq, ..State::default() };
-    for stored in tenants {
-        state.insert(stored, seq);
-    }
+    state.take(installation);
+    state.replace(tenants, seq);
     Ok(state)
 }

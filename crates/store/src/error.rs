@@ -1,9 +1,11 @@
 //! What can go wrong at the store, by who has to act.
 
-use mailrail_types::{AppId, EndpointId, KeyId, SubscriptionId, TenantId};
+use mailrail_types::{
+    AppId, ClassError, ClassId, EndpointId, IntegrationId, KeyId, SubscriptionId, TenantId,
+};
 use thiserror::Error;
 
-use crate::setup::{EVENT_TYPE_NAME_MAX, SECRETS_MAX, TOKEN_MIN_CHARS};
+use crate::setup::{EVENT_TYPE_NAME_MAX, SECRETS_MAX, SHED_RULES_MAX, TOKEN_MIN_CHARS};
 use crate::{ChangeKind, KeyError};
 
 /// Errors of the store. None of them holds a secret or the password of the database.
@@ -44,6 +46,9 @@ pub enum Error {
         /// Its id.
         id: String,
     },
+    /// A class that should be deleted does not exist.
+    #[error("class '{0}' does not exist")]
+    ClassNotFound(ClassId),
     /// A row cannot be read: somebody else wrote or moved it.
     #[error("{what} in the database is damaged: {problem}")]
     Damaged {
@@ -179,16 +184,89 @@ pub enum SetupError {
     },
     /// More secrets than an attempt is signed with.
     #[error(
-        "endpoint '{endpoint}' of tenant '{tenant}' lists {count} secrets: list at most {SECRETS_MAX}, newest first"
+        "{kind} '{id}' of tenant '{tenant}' lists {count} secrets: list at most {SECRETS_MAX}, newest first"
     )]
     Secrets {
         /// The tenant.
         tenant: TenantId,
-        /// The endpoint.
-        endpoint: EndpointId,
+        /// Endpoint or integration.
+        kind: ChangeKind,
+        /// Its id.
+        id: String,
         /// How many it lists.
         count: usize,
     },
+    /// A class that does not exist.
+    #[error(
+        "{kind} '{id}' of tenant '{tenant}' names class '{class}', which does not exist: add the class or name another"
+    )]
+    Class {
+        /// The tenant.
+        tenant: TenantId,
+        /// What names it.
+        kind: ChangeKind,
+        /// Its id.
+        id: String,
+        /// The class it names.
+        class: ClassId,
+    },
+    /// A class listed twice.
+    #[error("class '{0}' is listed twice: remove one of them")]
+    ClassTwice(ClassId),
+    /// An option of a class that is out of range.
+    #[error(transparent)]
+    ClassOption(#[from] ClassError),
+    /// A class that shall go and is named.
+    #[error("class '{class}' is used by {used_by}: give what uses it another class first")]
+    ClassInUse {
+        /// The class.
+        class: ClassId,
+        /// One of those that name it.
+        used_by: String,
+    },
+    /// A class that always exists shall go.
+    #[error("class '{0}' is built in: it can be changed, not deleted")]
+    ClassBuiltIn(ClassId),
+    /// A change that would break the order of what is queued.
+    #[error(
+        "class '{class}' is used by {used_by}, so its {field} cannot change: keys would change their mailbox while \
+         records wait in the old one; make another class and move what may move"
+    )]
+    ClassFixed {
+        /// The class.
+        class: ClassId,
+        /// The option.
+        field: &'static str,
+        /// One of those that name it.
+        used_by: String,
+    },
+    /// A cell of an integration that is not an endpoint of the tenant.
+    #[error(
+        "integration '{integration}' of tenant '{tenant}' names endpoint '{endpoint}', which does not exist: add the endpoint or name another"
+    )]
+    Cell {
+        /// The tenant.
+        tenant: TenantId,
+        /// The integration.
+        integration: IntegrationId,
+        /// The endpoint it names.
+        endpoint: EndpointId,
+    },
+    /// A cell that an integration lists twice.
+    #[error(
+        "integration '{integration}' of tenant '{tenant}' names endpoint '{endpoint}' twice: remove one of them"
+    )]
+    CellTwice {
+        /// The tenant.
+        tenant: TenantId,
+        /// The integration.
+        integration: IntegrationId,
+        /// The endpoint.
+        endpoint: EndpointId,
+    },
+    /// More shed rules than are looked through for each webhook.
+    #[error("there are {0} shed rules: use at most {SHED_RULES_MAX}")]
+    ShedRules(usize),
     /// An event type's name is empty or too long.
     #[error("an event type of tenant '{tenant}' has a name of {bytes} bytes: use 1 to {EVENT_TYPE_NAME_MAX}")]
     EventTypeName {

@@ -1,17 +1,16 @@
-//! Decides what a set-up changes: compares, checks references, and lists the writes. Pure.
+//! Decides what a set-up changes: compares what is wanted with what is stored, and lists the writes. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mailrail_types::{
-    App, AppId, Endpoint, EndpointId, EventType, KeyId, Secret, Subscription, SubscriptionId, Tenant,
-    TenantId, Timestamp,
+    App, AppId, ClassId, Endpoint, EndpointId, EventType, Integration, IntegrationId, KeyId, Secret,
+    Subscription, SubscriptionId, Tenant, TenantId, Timestamp,
 };
 
+use crate::check::{check_classes, check_references, insert, wanted};
 use crate::read::StoredTenant;
-use crate::setup::{
-    Counts, EVENT_TYPE_NAME_MAX, GeneratedSecret, SECRETS_MAX, TOKEN_MIN_CHARS, Tally, TenantSetup,
-};
-use crate::token::{self, TokenHash};
+use crate::setup::{Counts, GeneratedSecret, SECRETS_MAX, Tally, TenantSetup};
+use crate::token::TokenHash;
 use crate::{ChangeKind, ChangeOp, SetupError};
 
 /// One write, of one entity.
@@ -23,6 +22,7 @@ pub(crate) enum Op {
     /// With the time of each of its secrets.
     PutEndpoint(Endpoint, Vec<Timestamp>),
     PutSubscription(Subscription),
+    PutIntegration(Integration),
     PutKey(KeyId, TokenHash),
     /// Takes a changed key's old token away first, so that keys may exchange tokens. Not a change of its own.
     ReleaseKey(KeyId),
@@ -31,6 +31,7 @@ pub(crate) enum Op {
     DeleteApp(AppId),
     DeleteEndpoint(EndpointId),
     DeleteSubscription(SubscriptionId),
+    DeleteIntegration(IntegrationId),
     DeleteKey(KeyId),
 }
 
@@ -40,16 +41,18 @@ impl Op {
         match self {
             Self::DeleteKey(_) | Self::ReleaseKey(_) => 0,
             Self::DeleteSubscription(_) => 1,
-            Self::DeleteEventType(_) => 2,
-            Self::PutTenant(_) => 3,
-            Self::PutEventType(_) => 4,
-            Self::PutApp(_) => 5,
-            Self::PutEndpoint(..) => 6,
-            Self::PutSubscription(_) => 7,
-            Self::PutKey(..) => 8,
-            Self::DeleteEndpoint(_) => 9,
-            Self::DeleteApp(_) => 10,
-            Self::DeleteTenant => 11,
+            Self::DeleteIntegration(_) => 2,
+            Self::DeleteEventType(_) => 3,
+            Self::PutTenant(_) => 4,
+            Self::PutEventType(_) => 5,
+            Self::PutApp(_) => 6,
+            Self::PutEndpoint(..) => 7,
+            Self::PutSubscription(_) => 8,
+            Self::PutIntegration(_) => 9,
+            Self::PutKey(..) => 10,
+            Self::DeleteEndpoint(_) => 11,
+            Self::DeleteApp(_) => 12,
+            Self::DeleteTenant => 13,
         }
     }
 
@@ -65,6 +68,9 @@ impl Op {
             Self::PutSubscription(subscription) => {
                 (ChangeKind::Subscription, subscription.id.as_str(), ChangeOp::Put)
             }
+            Self::PutIntegration(integration) => {
+                (ChangeKind::Integration, integration.id.as_str(), ChangeOp::Put)
+            }
             Self::PutKey(id, _) => (ChangeKind::Key, id.as_str(), ChangeOp::Put),
             Self::ReleaseKey(_) => return None,
             Self::DeleteTenant => (ChangeKind::Tenant, tenant.as_str(), ChangeOp::Delete),
@@ -72,6 +78,7 @@ impl Op {
             Self::DeleteApp(id) => (ChangeKind::App, id.as_str(), ChangeOp::Delete),
             Self::DeleteEndpoint(id) => (ChangeKind::Endpoint, id.as_str(), ChangeOp::Delete),
             Self::DeleteSubscription(id) => (ChangeKind::Subscription, id.as_str(), ChangeOp::Delete),
+            Self::DeleteIntegration(id) => (ChangeKind::Integration, id.as_str(), ChangeOp::Delete),
             Self::DeleteKey(id) => (ChangeKind::Key, id.as_str(), ChangeOp::Delete),
         };
         Some((kind, id.to_owned(), op))
@@ -86,9 +93,10 @@ pub(crate) struct Plan {
     pub(crate) generated: Vec<GeneratedSecret>,
 }
 
-/// Compares `setup` with what is `stored`. `secret` makes a new secret; `now` is its time.
+/// Compares `setup` with what is `stored`. `classes` exist; `secret` makes a new secret; `now` is its time.
 pub(crate) fn plan(
     stored: Option<&StoredTenant>,
+    classes: &BTreeSet<ClassId>,
     setup: &TenantSetup,
     prune: bool,
     now: Timestamp,
@@ -98,6 +106,11 @@ pub(crate) fn plan(
     let nothing = StoredTenant::new(setup.tenant.clone());
     let have = stored.unwrap_or(&nothing);
     let mut want = wanted(setup)?;
+    for integration in want.integrations.values_mut().filter(|integration| integration.secrets.is_empty()) {
+        if let Some(known) = have.integrations.get(&integration.id) {
+            integration.secrets.clone_from(&known.secrets);
+        }
+    }
     for endpoint in want.endpoints.values_mut().filter(|endpoint| endpoint.secrets.is_empty()) {
         match have.endpoints.get(&endpoint.id) {
             Some(known) if !known.secrets.is_empty() => endpoint.secrets.clone_from(&known.secrets),
@@ -115,6 +128,7 @@ pub(crate) fn plan(
         insert(tenant, &mut want.keys, ChangeKind::Key, id.clone(), hash)?;
     }
     check_references(have, &want, prune)?;
+    check_classes(&want, classes)?;
 
     match stored {
         None => plan.counts.tenants.created = 1,
@@ -141,27 +155,41 @@ pub(crate) fn plan(
         Op::PutSubscription,
         Op::DeleteSubscription,
     );
+    counts.integrations =
+        diff(ops, &have.integrations, want.integrations, prune, Op::PutIntegration, Op::DeleteIntegration);
+    counts.keys = diff_keys(ops, &have.keys, &want.keys, prune);
+    Ok(plan)
+}
+
+/// As [`diff`]; a key that changes gives its old token up before anything takes it.
+fn diff_keys(
+    ops: &mut Vec<Op>,
+    have: &BTreeMap<KeyId, TokenHash>,
+    want: &BTreeMap<KeyId, TokenHash>,
+    prune: bool,
+) -> Tally {
     let known = ops.len();
     let keyed = |keys: &BTreeMap<KeyId, TokenHash>| -> BTreeMap<KeyId, (KeyId, TokenHash)> {
         keys.iter().map(|(id, hash)| (id.clone(), (id.clone(), *hash))).collect()
     };
     let put = |(id, hash)| Op::PutKey(id, hash);
-    counts.keys = diff(ops, &keyed(&have.keys), keyed(&want.keys), prune, put, Op::DeleteKey);
+    let tally = diff(ops, &keyed(have), keyed(want), prune, put, Op::DeleteKey);
     let released: Vec<_> = ops[known..]
         .iter()
         .filter_map(|op| match op {
-            Op::PutKey(id, _) if have.keys.contains_key(id) => Some(Op::ReleaseKey(id.clone())),
+            Op::PutKey(id, _) if have.contains_key(id) => Some(Op::ReleaseKey(id.clone())),
             _ => None,
         })
         .collect();
     ops.extend(released);
-    Ok(plan)
+    tally
 }
 
 /// The writes that delete a tenant and everything in it.
 pub(crate) fn delete_tenant(stored: &StoredTenant) -> Vec<Op> {
     let mut ops: Vec<_> = stored.keys.keys().cloned().map(Op::DeleteKey).collect();
     ops.extend(stored.subscriptions.keys().cloned().map(Op::DeleteSubscription));
+    ops.extend(stored.integrations.keys().cloned().map(Op::DeleteIntegration));
     ops.extend(stored.event_types.keys().cloned().map(Op::DeleteEventType));
     ops.extend(stored.endpoints.keys().cloned().map(Op::DeleteEndpoint));
     ops.extend(stored.apps.keys().cloned().map(Op::DeleteApp));
@@ -173,9 +201,10 @@ pub(crate) fn delete_tenant(stored: &StoredTenant) -> Vec<Op> {
 pub(crate) fn delete_app(stored: &StoredTenant, id: &AppId) -> Option<Vec<Op>> {
     stored.apps.contains_key(id).then(|| {
         let subscriptions = stored.subscriptions.values().filter(|s| s.app == *id);
-        let endpoints = stored.endpoints.values().filter(|e| e.app == *id);
+        let endpoints: Vec<_> = stored.endpoints.values().filter(|e| e.app == *id).map(|e| &e.id).collect();
         let mut ops: Vec<_> = subscriptions.map(|s| Op::DeleteSubscription(s.id.clone())).collect();
-        ops.extend(endpoints.map(|e| Op::DeleteEndpoint(e.id.clone())));
+        ops.extend(without_cells(stored, &endpoints));
+        ops.extend(endpoints.into_iter().cloned().map(Op::DeleteEndpoint));
         ops.push(Op::DeleteApp(id.clone()));
         ops
     })
@@ -186,9 +215,29 @@ pub(crate) fn delete_endpoint(stored: &StoredTenant, id: &EndpointId) -> Option<
     stored.endpoints.contains_key(id).then(|| {
         let subscriptions = stored.subscriptions.values().filter(|s| s.endpoint == *id);
         let mut ops: Vec<_> = subscriptions.map(|s| Op::DeleteSubscription(s.id.clone())).collect();
+        ops.extend(without_cells(stored, &[id]));
         ops.push(Op::DeleteEndpoint(id.clone()));
         ops
     })
+}
+
+/// The writes that take endpoints out of the integrations that forward to them.
+fn without_cells(stored: &StoredTenant, gone: &[&EndpointId]) -> impl Iterator<Item = Op> {
+    stored.integrations.values().filter(|i| i.cells.iter().any(|cell| gone.contains(&cell))).map(
+        |integration| {
+            let mut integration = integration.clone();
+            integration.cells.retain(|cell| !gone.contains(&cell));
+            Op::PutIntegration(integration)
+        },
+    )
+}
+
+/// The write that leaves an integration its newest secret only; `None`: there is no such integration. Without a second
+/// secret it is a write of what is there.
+pub(crate) fn revoke_previous(stored: &StoredTenant, id: &IntegrationId) -> Option<Op> {
+    let mut integration = stored.integrations.get(id)?.clone();
+    integration.secrets.truncate(1);
+    Some(Op::PutIntegration(integration))
 }
 
 /// The write that puts `new` first among an endpoint's secrets; `None`: there is no such endpoint.
@@ -246,110 +295,4 @@ fn diff<K: Ord + Clone, V: PartialEq>(
         ops.push(put(value));
     }
     tally
-}
-
-/// The set-up by id, each entity checked by itself.
-fn wanted(setup: &TenantSetup) -> Result<StoredTenant, SetupError> {
-    let tenant = &setup.tenant.id;
-    let mut want = StoredTenant::new(setup.tenant.clone());
-    check_text(tenant, ChangeKind::Tenant, tenant.as_str(), &[&setup.tenant.name])?;
-    for event_type in &setup.event_types {
-        let name = &event_type.name;
-        if name.is_empty() || name.len() > EVENT_TYPE_NAME_MAX {
-            return Err(SetupError::EventTypeName { tenant: tenant.clone(), bytes: name.len() });
-        }
-        let path = event_type.ordering_key.as_ref().map_or("", |path| path.as_str());
-        check_text(tenant, ChangeKind::EventType, name, &[name, path])?;
-        insert(tenant, &mut want.event_types, ChangeKind::EventType, name.clone(), event_type.clone())?;
-    }
-    for app in &setup.apps {
-        check_text(tenant, ChangeKind::App, app.id.as_str(), &[&app.name])?;
-        insert(tenant, &mut want.apps, ChangeKind::App, app.id.clone(), app.clone())?;
-    }
-    for endpoint in setup.endpoints.iter().map(|setup| &setup.endpoint) {
-        let id = &endpoint.id;
-        let count = endpoint.secrets.len();
-        if count > SECRETS_MAX {
-            return Err(SetupError::Secrets { tenant: tenant.clone(), endpoint: id.clone(), count });
-        }
-        check_text(tenant, ChangeKind::Endpoint, id.as_str(), &[&endpoint.url])?;
-        insert(tenant, &mut want.endpoints, ChangeKind::Endpoint, id.clone(), endpoint.clone())?;
-    }
-    for subscription in &setup.subscriptions {
-        let filter = subscription.filter.as_ref().map_or("", |filter| &filter.text);
-        check_text(tenant, ChangeKind::Subscription, subscription.id.as_str(), &[filter])?;
-        let id = subscription.id.clone();
-        insert(tenant, &mut want.subscriptions, ChangeKind::Subscription, id, subscription.clone())?;
-    }
-    for key in &setup.keys {
-        if key.token.chars().count() < TOKEN_MIN_CHARS {
-            return Err(SetupError::TokenShort { tenant: tenant.clone(), key: key.id.clone() });
-        }
-        insert(tenant, &mut want.keys, ChangeKind::Key, key.id.clone(), token::hash(&key.token))?;
-    }
-    Ok(want)
-}
-
-fn insert<K: Ord + ToString, V>(
-    tenant: &TenantId,
-    into: &mut BTreeMap<K, V>,
-    kind: ChangeKind,
-    id: K,
-    value: V,
-) -> Result<(), SetupError> {
-    if into.contains_key(&id) {
-        return Err(SetupError::Twice { tenant: tenant.clone(), kind, id: id.to_string() });
-    }
-    into.insert(id, value);
-    Ok(())
-}
-
-fn check_text(tenant: &TenantId, kind: ChangeKind, id: &str, texts: &[&str]) -> Result<(), SetupError> {
-    if texts.iter().any(|text| text.contains('\0')) {
-        return Err(SetupError::Nul { tenant: tenant.clone(), kind, id: id.replace('\0', "?") });
-    }
-    Ok(())
-}
-
-/// Checks what would be stored afterwards: what is wanted, over what stays of `have`.
-fn check_references(have: &StoredTenant, want: &StoredTenant, prune: bool) -> Result<(), SetupError> {
-    let tenant = || have.tenant.id.clone();
-    let stays = !prune;
-    let app_exists = |app: &AppId| want.apps.contains_key(app) || (stays && have.apps.contains_key(app));
-    for endpoint in want.endpoints.values() {
-        if !app_exists(&endpoint.app) {
-            let (endpoint, app) = (endpoint.id.clone(), endpoint.app.clone());
-            return Err(SetupError::EndpointApp { tenant: tenant(), endpoint, app });
-        }
-    }
-    // Stored subscriptions are checked too: an endpoint that moves to another app must not leave them behind.
-    let staying = have.subscriptions.values().filter(|s| stays && !want.subscriptions.contains_key(&s.id));
-    for subscription in want.subscriptions.values().chain(staying) {
-        let Subscription { id, app, endpoint, .. } = subscription;
-        let (id, app, endpoint) = (id.clone(), app.clone(), endpoint.clone());
-        if !app_exists(&app) {
-            return Err(SetupError::SubscriptionApp { tenant: tenant(), subscription: id, app });
-        }
-        let stored = have.endpoints.get(&endpoint).filter(|_| stays);
-        match want.endpoints.get(&endpoint).or(stored).map(|found| found.app.clone()) {
-            None => {
-                return Err(SetupError::SubscriptionEndpoint {
-                    tenant: tenant(),
-                    subscription: id,
-                    endpoint,
-                });
-            }
-            Some(owner) if owner != app => {
-                return Err(SetupError::ForeignEndpoint {
-                    tenant: tenant(),
-                    subscription: id,
-                    app,
-                    endpoint,
-                    owner,
-                });
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailrail_types::{
-    App, AppId, Endpoint, EndpointId, EventType, FilterLanguage, FilterSource, KeyId, Secret, Subscription,
-    SubscriptionId, Tenant, TenantId, Timestamp,
+    App, AppId, ClassId, Endpoint, EndpointId, EventType, FilterLanguage, FilterSource, Integration,
+    IntegrationId, KeyId, Provider, Secret, Subscription, SubscriptionId, Tenant, TenantId, Timestamp,
 };
 use sqlx::Row;
 use sqlx::any::AnyRow;
@@ -27,6 +27,7 @@ pub(crate) struct StoredTenant {
     /// When each secret of an endpoint was made, in the order of [`Endpoint::secrets`].
     pub(crate) secret_times: BTreeMap<EndpointId, Vec<Timestamp>>,
     pub(crate) subscriptions: BTreeMap<SubscriptionId, Subscription>,
+    pub(crate) integrations: BTreeMap<IntegrationId, Integration>,
     pub(crate) keys: BTreeMap<KeyId, TokenHash>,
 }
 
@@ -39,6 +40,7 @@ impl StoredTenant {
             endpoints: BTreeMap::new(),
             secret_times: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
+            integrations: BTreeMap::new(),
             keys: BTreeMap::new(),
         }
     }
@@ -51,6 +53,7 @@ impl StoredTenant {
             event_types: self.event_types.into_iter().collect(),
             apps: self.apps.into_iter().collect(),
             endpoints: self.endpoints.into_iter().map(|(id, endpoint)| (id, Arc::new(endpoint))).collect(),
+            integrations: self.integrations.into_iter().map(|(id, i)| (id, Arc::new(i))).collect(),
             by_event_type: by_event_type(subscriptions.iter()),
             subscriptions: subscriptions.into_iter().map(|s| (s.id.clone(), s)).collect(),
         }
@@ -96,9 +99,9 @@ async fn load(
     of: Option<&TenantId>,
 ) -> Result<HashMap<TenantId, StoredTenant>, Error> {
     let mut tenants = HashMap::new();
-    for row in rows!(conn, of, "SELECT tenant, name FROM tenants") {
-        let id = tenant_of(&row)?;
-        tenants.insert(id.clone(), StoredTenant::new(Tenant { id, name: row.try_get("name")? }));
+    for row in rows!(conn, of, "SELECT tenant, name, source_class FROM tenants") {
+        let tenant = tenant(&row)?;
+        tenants.insert(tenant.id.clone(), StoredTenant::new(tenant));
     }
     for row in rows!(conn, of, "SELECT tenant, name, ordering_key FROM event_types") {
         let event_type = event_type(&row)?;
@@ -108,19 +111,17 @@ async fn load(
         let app = App { id: id(&row, "id", AppId::new)?, name: row.try_get("name")? };
         owner(&mut tenants, &row)?.apps.insert(app.id.clone(), app);
     }
-    for row in rows!(conn, of, "SELECT tenant, id, app, url, headers, timeout_ms FROM endpoints") {
+    for row in rows!(conn, of, "SELECT tenant, id, app, url, headers, class, timeout_ms FROM endpoints") {
         let endpoint = endpoint(&row)?;
         owner(&mut tenants, &row)?.endpoints.insert(endpoint.id.clone(), endpoint);
     }
-    let mut secrets =
-        rows!(conn, of, "SELECT tenant, endpoint, position, sealed, created_at FROM endpoint_secrets")
-            .into_iter()
-            .map(|row| Ok((row.try_get::<i64, _>("position")?, row)))
-            .collect::<Result<Vec<_>, Error>>()?;
-    secrets.sort_by_key(|(position, _)| *position);
-    for (_, row) in &secrets {
+    let secrets =
+        rows!(conn, of, "SELECT tenant, endpoint, position, sealed, created_at FROM endpoint_secrets");
+    for row in &in_position(secrets)? {
         let id = id(row, "endpoint", EndpointId::new)?;
-        let secret = open_secret(sealer, &tenant_of(row)?, &id, row.try_get("sealed")?)?;
+        let tenant = tenant_of(row)?;
+        let place = secret_place(&tenant, &id);
+        let secret = open_secret(sealer, "endpoint", &place, row.try_get("sealed")?)?;
         let stored = owner(&mut tenants, row)?;
         if let Some(endpoint) = stored.endpoints.get_mut(&id) {
             endpoint.secrets.push(secret);
@@ -134,6 +135,20 @@ async fn load(
     ) {
         let subscription = subscription(&row)?;
         owner(&mut tenants, &row)?.subscriptions.insert(subscription.id.clone(), subscription);
+    }
+    for row in rows!(conn, of, "SELECT tenant, id, provider, cells, class FROM integrations") {
+        let integration = integration(&row)?;
+        owner(&mut tenants, &row)?.integrations.insert(integration.id.clone(), integration);
+    }
+    let secrets = rows!(conn, of, "SELECT tenant, integration, position, sealed FROM integration_secrets");
+    for row in &in_position(secrets)? {
+        let id = id(row, "integration", IntegrationId::new)?;
+        let tenant = tenant_of(row)?;
+        let place = inbound_secret_place(&tenant, &id);
+        let secret = open_secret(sealer, "integration", &place, row.try_get("sealed")?)?;
+        if let Some(integration) = owner(&mut tenants, row)?.integrations.get_mut(&id) {
+            integration.secrets.push(secret);
+        }
     }
     for row in rows!(conn, of, "SELECT tenant, id, hash FROM api_keys") {
         let id = id(&row, "id", KeyId::new)?;
@@ -149,15 +164,25 @@ pub(crate) fn secret_place<'a>(tenant: &'a TenantId, endpoint: &'a EndpointId) -
     [tenant.as_str(), endpoint.as_str(), "signing-secret"]
 }
 
-fn open_secret(
-    sealer: &Sealer,
-    tenant: &TenantId,
-    endpoint: &EndpointId,
-    sealed: &[u8],
-) -> Result<Secret, Error> {
-    let what = || format!("a secret of endpoint '{endpoint}' of tenant '{tenant}'");
-    let plain =
-        sealer.open(&secret_place(tenant, endpoint), sealed).map_err(|e| Error::damaged(what(), e))?;
+/// The same for the secret of an integration.
+pub(crate) fn inbound_secret_place<'a>(tenant: &'a TenantId, integration: &'a IntegrationId) -> [&'a str; 3] {
+    [tenant.as_str(), integration.as_str(), "inbound-secret"]
+}
+
+/// Not by the database: a query of a whole table has no order that would serve all tenants.
+fn in_position(rows: Vec<AnyRow>) -> Result<Vec<AnyRow>, Error> {
+    let mut placed = rows
+        .into_iter()
+        .map(|row| Ok((row.try_get::<i64, _>("position")?, row)))
+        .collect::<Result<Vec<_>, Error>>()?;
+    placed.sort_by_key(|(position, _)| *position);
+    Ok(placed.into_iter().map(|(_, row)| row).collect())
+}
+
+fn open_secret(sealer: &Sealer, kind: &str, place: &[&str; 3], sealed: &[u8]) -> Result<Secret, Error> {
+    let [tenant, id, _] = place;
+    let what = || format!("a secret of {kind} '{id}' of tenant '{tenant}'");
+    let plain = sealer.open(place, sealed).map_err(|e| Error::damaged(what(), e))?;
     let text = std::str::from_utf8(&plain).map_err(|_| Error::damaged(what(), "it is not text"))?;
     Ok(Secret::new(text.to_owned()))
 }
@@ -176,7 +201,20 @@ fn tenant_of(row: &AnyRow) -> Result<TenantId, Error> {
     id(row, "tenant", TenantId::new)
 }
 
-fn id<T, E: ToString>(row: &AnyRow, column: &str, new: impl Fn(&str) -> Result<T, E>) -> Result<T, Error> {
+/// A row of `tenants`, whole.
+pub(crate) fn tenant(row: &AnyRow) -> Result<Tenant, Error> {
+    Ok(Tenant {
+        id: tenant_of(row)?,
+        name: row.try_get("name")?,
+        source_class: id(row, "source_class", ClassId::new)?,
+    })
+}
+
+pub(crate) fn id<T, E: ToString>(
+    row: &AnyRow,
+    column: &str,
+    new: impl Fn(&str) -> Result<T, E>,
+) -> Result<T, Error> {
     new(row.try_get(column)?).map_err(|e| Error::damaged(format!("column {column}"), e))
 }
 
@@ -201,6 +239,7 @@ fn endpoint(row: &AnyRow) -> Result<Endpoint, Error> {
         url: row.try_get("url")?,
         secrets: Vec::new(),
         headers: json(row, "headers")?,
+        class: self::id(row, "class", ClassId::new)?,
         timeout,
         id,
     })
@@ -227,6 +266,22 @@ fn subscription(row: &AnyRow) -> Result<Subscription, Error> {
         filter,
         id,
     })
+}
+
+fn integration(row: &AnyRow) -> Result<Integration, Error> {
+    let id = id(row, "id", IntegrationId::new)?;
+    let damaged = |problem: String| Error::damaged(format!("integration '{id}'"), problem);
+    let name: &str = row.try_get("provider")?;
+    let provider =
+        Provider::from_name(name).ok_or_else(|| damaged(format!("provider '{name}' is not known")))?;
+    let cells = json::<Vec<String>>(row, "cells")?
+        .iter()
+        .map(|cell| EndpointId::new(cell))
+        .collect::<Result<_, _>>()
+        .map_err(|e| damaged(e.to_string()))?;
+    let class = row.try_get::<Option<&str>, _>("class")?.map(ClassId::new).transpose();
+    let class = class.map_err(|e| damaged(e.to_string()))?;
+    Ok(Integration { id, provider, secrets: Vec::new(), cells, class })
 }
 
 fn json<T: serde::de::DeserializeOwned>(row: &AnyRow, column: &str) -> Result<T, Error> {

@@ -2,15 +2,19 @@
 
 use std::fmt;
 
-use mailrail_types::{App, Endpoint, EndpointId, EventType, KeyId, Secret, Subscription, Tenant, TenantId};
+use mailrail_types::{
+    App, Endpoint, EndpointId, EventType, Integration, KeyId, Secret, Subscription, Tenant, TenantId,
+};
 use serde::Serialize;
 
-/// Most secrets of an endpoint: every attempt is signed with each, and header size and CPU grow with them.
+/// Most secrets of an endpoint or integration: every attempt is signed with each, and header size and CPU grow with them.
 pub const SECRETS_MAX: usize = 4;
 /// Shortest token, in characters: below it a token given by hand could be guessed.
 pub const TOKEN_MIN_CHARS: usize = 32;
 /// Longest event type name in bytes: it is an index key, and Postgres refuses keys above 2,704 bytes.
 pub const EVENT_TYPE_NAME_MAX: usize = 1024;
+/// Most shed rules: each webhook is held against all of them. More is a case for the third party's own settings.
+pub const SHED_RULES_MAX: usize = 256;
 
 /// Everything a tenant should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,9 @@ pub struct TenantSetup {
     pub endpoints: Vec<EndpointSetup>,
     /// Its subscriptions.
     pub subscriptions: Vec<Subscription>,
+    /// Its integrations. With secrets: exactly these, newest first. Without: the stored ones stay; none is ever generated,
+    /// because the third party has to know it.
+    pub integrations: Vec<Integration>,
     /// Its API keys.
     pub keys: Vec<KeySetup>,
     /// Keys that stay as they are stored: listed, so that pruning leaves them, with a token that nobody has any more.
@@ -41,6 +48,7 @@ impl TenantSetup {
             apps: Vec::new(),
             endpoints: Vec::new(),
             subscriptions: Vec::new(),
+            integrations: Vec::new(),
             keys: Vec::new(),
             kept_keys: Vec::new(),
         }
@@ -101,6 +109,8 @@ pub struct GeneratedSecret {
 /// Numbers of entities, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
+    /// Classes of mailboxes.
+    pub classes: Tally,
     /// Tenants.
     pub tenants: Tally,
     /// Event types.
@@ -111,6 +121,8 @@ pub struct Counts {
     pub endpoints: Tally,
     /// Subscriptions.
     pub subscriptions: Tally,
+    /// Integrations.
+    pub integrations: Tally,
     /// API keys.
     pub keys: Tally,
 }
@@ -119,14 +131,24 @@ impl Counts {
     /// All kinds together.
     #[must_use]
     pub fn total(&self) -> Tally {
-        [self.tenants, self.event_types, self.apps, self.endpoints, self.subscriptions, self.keys]
-            .into_iter()
-            .fold(Tally::default(), |sum, kind| Tally {
-                created: sum.created + kind.created,
-                updated: sum.updated + kind.updated,
-                unchanged: sum.unchanged + kind.unchanged,
-                deleted: sum.deleted + kind.deleted,
-            })
+        let Self { classes, tenants, event_types, apps, endpoints, subscriptions, integrations, keys } =
+            *self;
+        let mut sum = Tally::default();
+        for kind in [classes, tenants, event_types, apps, endpoints, subscriptions, integrations, keys] {
+            sum.add(kind);
+        }
+        sum
+    }
+
+    pub(crate) const fn add(&mut self, other: &Counts) {
+        self.classes.add(other.classes);
+        self.tenants.add(other.tenants);
+        self.event_types.add(other.event_types);
+        self.apps.add(other.apps);
+        self.endpoints.add(other.endpoints);
+        self.subscriptions.add(other.subscriptions);
+        self.integrations.add(other.integrations);
+        self.keys.add(other.keys);
     }
 }
 
@@ -141,4 +163,13 @@ pub struct Tally {
     pub unchanged: u32,
     /// Are gone.
     pub deleted: u32,
+}
+
+impl Tally {
+    const fn add(&mut self, other: Tally) {
+        self.created += other.created;
+        self.updated += other.updated;
+        self.unchanged += other.unchanged;
+        self.deleted += other.deleted;
+    }
 }

@@ -6,17 +6,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use mailrail_types::{AppId, EndpointId, KeyId, Secret, SubscriptionId, Tenant, TenantId, Timestamp};
-use sqlx::Row;
+use mailrail_types::{
+    AppId, EndpointId, IntegrationId, KeyId, MailboxClass, Secret, SubscriptionId, Tenant, TenantId,
+    Timestamp,
+};
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use crate::change::{self, Change, ChangeKind};
 use crate::database::{CALL_TIMEOUT, Database, LONG_CALL_TIMEOUT, within};
+use crate::installation::{self, Installation};
 use crate::plan::{self, Op};
 use crate::read::{self, StoredTenant};
 use crate::seal::Sealer;
-use crate::setup::{Applied, Counts, Tally, TenantSetup};
+use crate::setup::{Applied, Counts, TenantSetup};
 use crate::{EncryptionKey, Error, SetupError, TenantView, migrate, write};
 
 /// Most changes of one [`Store::changes_after`]: some hundred kilobytes in memory.
@@ -25,6 +28,16 @@ const CHANGES_MAX: u32 = 10_000;
 /// The database of what tenants set up. A clone is the same store.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
+
+/// What was read in one transaction.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// Position of the change feed.
+    pub(crate) seq: u64,
+    pub(crate) installation: Installation,
+    /// The tenants that were asked for; `None`: it does not exist.
+    pub(crate) tenants: Vec<(TenantId, Option<StoredTenant>)>,
+}
 
 struct Inner {
     database: Database,
@@ -77,21 +90,46 @@ impl Store {
     /// # Errors
     /// [`Error::Setup`] when the set-up contradicts itself or what is stored; [`Error::Unavailable`].
     pub async fn apply(&self, setups: &[TenantSetup], prune: bool) -> Result<Applied, Error> {
-        let applied = self.try_setups(setups, prune, true).await?;
+        self.apply_all(&[], setups, prune).await
+    }
+
+    /// As [`Self::apply`], and before it makes `classes` as described, in the same transaction. Classes that are not
+    /// listed are left alone, also with `prune`: they are nobody's.
+    ///
+    /// # Errors
+    /// As [`Self::apply`] and [`Self::put_class`].
+    pub async fn apply_all(
+        &self,
+        classes: &[MailboxClass],
+        setups: &[TenantSetup],
+        prune: bool,
+    ) -> Result<Applied, Error> {
+        let applied = self.try_setups(classes, setups, prune, true).await?;
         self.announce(applied.seq);
         Ok(applied)
     }
 
-    /// What [`Self::apply`] would do now, by doing it and rolling it back: every check of it is made, nothing is changed.
+    /// What [`Self::apply_all`] would do now, by doing it and rolling it back: every check of it is made, nothing is changed.
     /// The position and the generated secrets in the answer mean nothing.
     ///
     /// # Errors
-    /// As [`Self::apply`].
-    pub async fn preview(&self, setups: &[TenantSetup], prune: bool) -> Result<Applied, Error> {
-        self.try_setups(setups, prune, false).await
+    /// As [`Self::apply_all`].
+    pub async fn preview(
+        &self,
+        classes: &[MailboxClass],
+        setups: &[TenantSetup],
+        prune: bool,
+    ) -> Result<Applied, Error> {
+        self.try_setups(classes, setups, prune, false).await
     }
 
-    async fn try_setups(&self, setups: &[TenantSetup], prune: bool, commit: bool) -> Result<Applied, Error> {
+    async fn try_setups(
+        &self,
+        classes: &[MailboxClass],
+        setups: &[TenantSetup],
+        prune: bool,
+        commit: bool,
+    ) -> Result<Applied, Error> {
         let mut named = HashSet::new();
         if let Some(twice) = setups.iter().map(|setup| &setup.tenant.id).find(|id| !named.insert(*id)) {
             return Err(SetupError::TenantTwice(twice.clone()).into());
@@ -100,10 +138,12 @@ impl Store {
             let mut tx = self.0.database.write().await?;
             let now = now();
             let (mut ops, mut counts, mut secrets) = (Vec::new(), Counts::default(), Vec::new());
+            counts.classes = installation::put_classes(&mut tx, classes).await?;
+            let known = installation::class_ids(&mut tx).await?;
             for setup in setups {
                 let id = &setup.tenant.id;
                 let stored = read::one(&mut tx, &self.0.sealer, id).await?;
-                let plan = plan::plan(stored.as_ref(), setup, prune, now, generate_secret)?;
+                let plan = plan::plan(stored.as_ref(), &known, setup, prune, now, generate_secret)?;
                 ops.extend(plan.ops.into_iter().map(|op| (id.clone(), op)));
                 counts.add(&plan.counts);
                 secrets.extend(plan.generated);
@@ -152,6 +192,26 @@ impl Store {
         self.change(tenant, ChangeKind::Subscription, id.as_str(), ops).await
     }
 
+    /// Deletes an integration and its secrets.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Unavailable`].
+    pub async fn delete_integration(&self, tenant: &TenantId, id: &IntegrationId) -> Result<u64, Error> {
+        let ops = |stored: &StoredTenant| {
+            stored.integrations.contains_key(id).then(|| vec![Op::DeleteIntegration(id.clone())])
+        };
+        self.change(tenant, ChangeKind::Integration, id.as_str(), ops).await
+    }
+
+    /// Takes only the newest secret of an integration from now on: the end of a rotation's overlap.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Unavailable`].
+    pub async fn revoke_previous_inbound(&self, tenant: &TenantId, id: &IntegrationId) -> Result<u64, Error> {
+        let ops = |stored: &StoredTenant| plan::revoke_previous(stored, id).map(|op| vec![op]);
+        self.change(tenant, ChangeKind::Integration, id.as_str(), ops).await
+    }
+
     /// Forgets an event type. Subscriptions may still name it.
     ///
     /// # Errors
@@ -197,16 +257,10 @@ impl Store {
     /// [`Error::Unavailable`].
     pub async fn tenants(&self) -> Result<Vec<Tenant>, Error> {
         within(CALL_TIMEOUT, async {
-            let rows =
-                sqlx::query("SELECT tenant, name FROM tenants").fetch_all(self.0.database.pool()).await?;
-            let mut tenants = rows
-                .iter()
-                .map(|row| {
-                    let id =
-                        TenantId::new(row.try_get("tenant")?).map_err(|e| Error::damaged("a tenant", e))?;
-                    Ok(Tenant { id, name: row.try_get("name")? })
-                })
-                .collect::<Result<Vec<_>, Error>>()?;
+            let rows = sqlx::query("SELECT tenant, name, source_class FROM tenants")
+                .fetch_all(self.0.database.pool())
+                .await?;
+            let mut tenants = rows.iter().map(read::tenant).collect::<Result<Vec<_>, Error>>()?;
             // Not by the database: its collation is not ours.
             tenants.sort_by(|a, b| a.id.cmp(&b.id));
             Ok(tenants)
@@ -220,7 +274,7 @@ impl Store {
     /// [`Error::Damaged`], [`Error::Unavailable`].
     pub async fn keys(&self, tenant: &TenantId) -> Result<Option<Vec<KeyId>>, Error> {
         let mut found = Box::pin(self.read_some([tenant])).await?;
-        Ok(found.1.pop().and_then(|(_, stored)| stored).map(|stored| stored.keys.into_keys().collect()))
+        Ok(found.tenants.pop().and_then(|(_, stored)| stored).map(|stored| stored.keys.into_keys().collect()))
     }
 
     /// A tenant as it is now; `None` when there is none.
@@ -229,7 +283,7 @@ impl Store {
     /// [`Error::Damaged`], [`Error::Unavailable`].
     pub async fn tenant_view(&self, tenant: &TenantId) -> Result<Option<TenantView>, Error> {
         let mut found = Box::pin(self.read_some([tenant])).await?;
-        Ok(found.1.pop().and_then(|(_, stored)| stored).map(|stored| stored.into_view(found.0)))
+        Ok(found.tenants.pop().and_then(|(_, stored)| stored).map(|stored| stored.into_view(found.seq)))
     }
 
     /// Changes after number `seq`, oldest first, at most `limit` (and at most 10,000). When the first one is not `seq`
@@ -249,37 +303,44 @@ impl Store {
         .await
     }
 
+    pub(crate) fn database(&self) -> &Database {
+        &self.0.database
+    }
+
     /// Tells when this process writes.
     pub(crate) fn written(&self) -> watch::Receiver<u64> {
         self.0.written.subscribe()
     }
 
-    /// Every tenant in one snapshot, and its position.
-    pub(crate) async fn read_all(&self) -> Result<(u64, Vec<StoredTenant>), Error> {
+    /// Everything in one snapshot.
+    pub(crate) async fn read_all(&self) -> Result<Snapshot, Error> {
         within(LONG_CALL_TIMEOUT, async {
             let mut tx = self.0.database.snapshot().await?;
             let seq = change::head(&mut tx).await?;
+            let installation = installation::load(&mut tx).await?;
             let tenants = read::all(&mut tx, &self.0.sealer).await?;
             tx.rollback().await?;
-            Ok((seq, tenants.into_values().collect()))
+            let tenants = tenants.into_iter().map(|(id, stored)| (id, Some(stored))).collect();
+            Ok(Snapshot { seq, installation, tenants })
         })
         .await
     }
 
-    /// Some tenants in one snapshot, and its position.
+    /// Some tenants in one snapshot, with what belongs to none: a tenant never names a class that is not in it.
     pub(crate) async fn read_some<'a>(
         &self,
         tenants: impl IntoIterator<Item = &'a TenantId>,
-    ) -> Result<(u64, Vec<(TenantId, Option<StoredTenant>)>), Error> {
+    ) -> Result<Snapshot, Error> {
         within(LONG_CALL_TIMEOUT, async {
             let mut tx = self.0.database.snapshot().await?;
             let seq = change::head(&mut tx).await?;
+            let installation = installation::load(&mut tx).await?;
             let mut found = Vec::new();
             for tenant in tenants {
                 found.push((tenant.clone(), read::one(&mut tx, &self.0.sealer, tenant).await?));
             }
             tx.rollback().await?;
-            Ok((seq, found))
+            Ok(Snapshot { seq, installation, tenants: found })
         })
         .await
     }
@@ -308,32 +369,12 @@ impl Store {
         Ok(seq)
     }
 
-    fn announce(&self, seq: u64) {
+    pub(crate) fn announce(&self, seq: u64) {
         self.0.written.send_if_modified(|written| {
             let newer = seq > *written;
             *written = seq.max(*written);
             newer
         });
-    }
-}
-
-impl Counts {
-    fn add(&mut self, other: &Counts) {
-        self.tenants.add(other.tenants);
-        self.event_types.add(other.event_types);
-        self.apps.add(other.apps);
-        self.endpoints.add(other.endpoints);
-        self.subscriptions.add(other.subscriptions);
-        self.keys.add(other.keys);
-    }
-}
-
-impl Tally {
-    const fn add(&mut self, other: Tally) {
-        self.created += other.created;
-        self.updated += other.updated;
-        self.unchanged += other.unchanged;
-        self.deleted += other.deleted;
     }
 }
 

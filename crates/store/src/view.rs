@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use mailrail_types::{App, AppId, Endpoint, EndpointId, EventType, Subscription, SubscriptionId, Tenant};
+use mailrail_types::{
+    App, AppId, Endpoint, EndpointId, EventType, Integration, IntegrationId, Subscription, SubscriptionId,
+    Tenant,
+};
 
 /// Everything of one tenant in one snapshot of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct TenantView {
     pub endpoints: HashMap<EndpointId, Arc<Endpoint>>,
     /// Its subscriptions.
     pub subscriptions: HashMap<SubscriptionId, Arc<Subscription>>,
+    /// Its integrations with third parties, with their secrets.
+    pub integrations: HashMap<IntegrationId, Arc<Integration>>,
     /// The subscriptions that want an event type, each once, in order of their ids.
     pub by_event_type: HashMap<String, Vec<Arc<Subscription>>>,
 }

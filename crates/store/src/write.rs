@@ -1,12 +1,14 @@
 //! Carries out a list of writes in a transaction, with their changes in the feed.
 
-use mailrail_types::{Endpoint, EndpointId, KeyId, Subscription, TenantId, Timestamp};
+use mailrail_types::{
+    ClassId, Endpoint, EndpointId, Integration, IntegrationId, KeyId, Subscription, TenantId, Timestamp,
+};
 use sqlx::Row;
 
 use crate::change::{self, Change};
 use crate::database::Connection;
 use crate::plan::Op;
-use crate::read::secret_place;
+use crate::read::{inbound_secret_place, secret_place};
 use crate::seal::Sealer;
 use crate::token::TokenHash;
 use crate::{Error, SetupError};
@@ -24,7 +26,8 @@ pub(crate) async fn execute(
         run(conn, sealer, tenant, op).await?;
         if let Some((kind, entity, op)) = op.change(tenant) {
             seq += 1;
-            change::append(conn, &Change { seq, tenant: tenant.clone(), kind, entity, op }).await?;
+            let change = Change { seq, tenant: Some(tenant.clone()), kind, entity, op };
+            change::append(conn, &change).await?;
         }
     }
     if seq > before {
@@ -37,11 +40,15 @@ async fn run(conn: &mut Connection, sealer: &Sealer, tenant: &TenantId, op: &Op)
     let id = tenant.as_str();
     match op {
         Op::PutTenant(tenant) => {
-            sqlx::query("INSERT INTO tenants (tenant, name) VALUES ($1, $2) ON CONFLICT (tenant) DO UPDATE SET name = excluded.name")
-                .bind(id)
-                .bind(tenant.name.as_str())
-                .execute(conn)
-                .await?;
+            sqlx::query(
+                "INSERT INTO tenants (tenant, name, source_class) VALUES ($1, $2, $3) \
+                 ON CONFLICT (tenant) DO UPDATE SET name = excluded.name, source_class = excluded.source_class",
+            )
+            .bind(id)
+            .bind(tenant.name.as_str())
+            .bind(tenant.source_class.as_str())
+            .execute(conn)
+            .await?;
         }
         Op::PutEventType(event_type) => {
             sqlx::query(
@@ -67,12 +74,18 @@ async fn run(conn: &mut Connection, sealer: &Sealer, tenant: &TenantId, op: &Op)
         }
         Op::PutEndpoint(endpoint, times) => put_endpoint(conn, sealer, tenant, endpoint, times).await?,
         Op::PutSubscription(subscription) => put_subscription(conn, tenant, subscription).await?,
+        Op::PutIntegration(integration) => put_integration(conn, sealer, tenant, integration).await?,
         Op::PutKey(key, hash) => put_key(conn, tenant, key, hash).await?,
         Op::ReleaseKey(key) | Op::DeleteKey(key) => {
             delete(conn, "DELETE FROM api_keys WHERE tenant = $1 AND id = $2", tenant, key.as_str()).await?;
         }
         Op::DeleteSubscription(id) => {
             delete(conn, "DELETE FROM subscriptions WHERE tenant = $1 AND id = $2", tenant, id.as_str())
+                .await?;
+        }
+        Op::DeleteIntegration(id) => {
+            delete_inbound_secrets(conn, tenant, id).await?;
+            delete(conn, "DELETE FROM integrations WHERE tenant = $1 AND id = $2", tenant, id.as_str())
                 .await?;
         }
         Op::DeleteEventType(name) => {
@@ -101,15 +114,17 @@ async fn put_endpoint(
 ) -> Result<(), Error> {
     let timeout = endpoint.timeout.map(|timeout| i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
     sqlx::query(
-        "INSERT INTO endpoints (tenant, id, app, url, headers, timeout_ms) VALUES ($1, $2, $3, $4, $5, $6) \
+        "INSERT INTO endpoints (tenant, id, app, url, headers, class, timeout_ms) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) \
          ON CONFLICT (tenant, id) DO UPDATE SET app = excluded.app, url = excluded.url, \
-         headers = excluded.headers, timeout_ms = excluded.timeout_ms",
+         headers = excluded.headers, class = excluded.class, timeout_ms = excluded.timeout_ms",
     )
     .bind(tenant.as_str())
     .bind(endpoint.id.as_str())
     .bind(endpoint.app.as_str())
     .bind(endpoint.url.as_str())
     .bind(json(&endpoint.headers)?)
+    .bind(endpoint.class.as_str())
     .bind(timeout)
     .execute(&mut *conn)
     .await?;
@@ -154,6 +169,40 @@ async fn put_subscription(
     Ok(())
 }
 
+async fn put_integration(
+    conn: &mut Connection,
+    sealer: &Sealer,
+    tenant: &TenantId,
+    integration: &Integration,
+) -> Result<(), Error> {
+    let cells: Vec<_> = integration.cells.iter().map(EndpointId::as_str).collect();
+    sqlx::query(
+        "INSERT INTO integrations (tenant, id, provider, cells, class) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (tenant, id) DO UPDATE SET provider = excluded.provider, cells = excluded.cells, \
+         class = excluded.class",
+    )
+    .bind(tenant.as_str())
+    .bind(integration.id.as_str())
+    .bind(integration.provider.name())
+    .bind(json(&cells)?)
+    .bind(integration.class.as_ref().map(ClassId::as_str))
+    .execute(&mut *conn)
+    .await?;
+    delete_inbound_secrets(conn, tenant, &integration.id).await?;
+    for (position, secret) in (0_i64..).zip(&integration.secrets) {
+        sqlx::query(
+            "INSERT INTO integration_secrets (tenant, integration, position, sealed) VALUES ($1, $2, $3, $4)",
+        )
+        .bind(tenant.as_str())
+        .bind(integration.id.as_str())
+        .bind(position)
+        .bind(sealer.seal(&inbound_secret_place(tenant, &integration.id), secret.expose().as_bytes()))
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
 /// Keys that lose their token are written first, so any row with this hash is really another key's.
 async fn put_key(
     conn: &mut Connection,
@@ -184,6 +233,15 @@ async fn delete_secrets(
 ) -> Result<(), Error> {
     let sql = "DELETE FROM endpoint_secrets WHERE tenant = $1 AND endpoint = $2";
     delete(conn, sql, tenant, endpoint.as_str()).await
+}
+
+async fn delete_inbound_secrets(
+    conn: &mut Connection,
+    tenant: &TenantId,
+    integration: &IntegrationId,
+) -> Result<(), Error> {
+    let sql = "DELETE FROM integration_secrets WHERE tenant = $1 AND integration = $2";
+    delete(conn, sql, tenant, integration.as_str()).await
 }
 
 async fn delete(conn: &mut Connection, sql: &'static str, tenant: &TenantId, id: &str) -> Result<(), Error> {

@@ -3,9 +3,11 @@
 use mailrail_store::{
     ChangeKind, ChangeOp, Counts, Directory, Error, SetupError, Store, Tally, TenantSetup, generate_token,
 };
-use mailrail_types::{EventType, KeyId};
+use mailrail_types::{ClassId, EventType, KeyId};
 
-use crate::base::{Base, app, assert_view, empty, endpoint, full, key, subscription, tenant, token};
+use crate::base::{
+    Base, app, assert_view, empty, endpoint, endpoint_id, full, integration, key, subscription, tenant, token,
+};
 
 crate::on_both!(
     everything_comes_back_as_it_was_given,
@@ -24,7 +26,7 @@ async fn everything_comes_back_as_it_was_given(base: &Base) {
     let store = base.open().await;
     let (acme, globex) = (full("acme", &token(1)), full("globex", &token(2)));
     let applied = store.apply(&[acme.clone(), globex.clone(), empty("void")], false).await.expect("applies");
-    assert_eq!(applied.counts.total(), Tally { created: 2 * 10 + 1, ..Tally::default() });
+    assert_eq!(applied.counts.total(), Tally { created: 2 * 12 + 1, ..Tally::default() });
     assert_eq!(applied.secrets, []);
 
     // Another process reads the same.
@@ -55,7 +57,7 @@ async fn a_second_apply_writes_nothing(base: &Base) {
     assert_eq!(first.secrets.len(), 1);
     for prune in [false, true] {
         let again = store.apply(&[setup.clone()], prune).await.expect("applies");
-        assert_eq!(again.counts.total(), Tally { unchanged: 11, ..Tally::default() });
+        assert_eq!(again.counts.total(), Tally { unchanged: 13, ..Tally::default() });
         assert_eq!((again.seq, again.secrets.len()), (first.seq, 0));
     }
     assert_eq!(store.changes_after(first.seq, 10).await, Ok(vec![]));
@@ -70,17 +72,20 @@ async fn only_differences_are_written(base: &Base) {
     setup.apps.push(app("new"));
     setup.endpoints[0].endpoint.headers.pop();
     setup.subscriptions[0].filter = None;
+    setup.integrations[1].cells = vec![endpoint_id("hook")];
     setup.keys[0].token = token(2);
     let applied = store.apply(&[setup.clone()], false).await.expect("applies");
     let tally = |created, updated, unchanged| Tally { created, updated, unchanged, deleted: 0 };
     assert_eq!(
         applied.counts,
         Counts {
+            classes: tally(0, 0, 0),
             tenants: tally(0, 1, 0),
             event_types: tally(0, 1, 1),
             apps: tally(1, 0, 2),
             endpoints: tally(0, 1, 1),
             subscriptions: tally(0, 1, 1),
+            integrations: tally(0, 1, 1),
             keys: tally(0, 1, 0),
         }
     );
@@ -93,6 +98,7 @@ async fn only_differences_are_written(base: &Base) {
             ("app", "new", ChangeOp::Put),
             ("endpoint", "hook", ChangeOp::Put),
             ("event type", "repo.deleted", ChangeOp::Put),
+            ("integration", "open", ChangeOp::Put),
             ("key", "main", ChangeOp::Put),
             ("subscription", "filtered", ChangeOp::Put),
             ("tenant", "acme", ChangeOp::Put),
@@ -115,16 +121,19 @@ async fn prune_deletes_what_is_not_listed_of_named_tenants_only(base: &Base) {
     less.apps.pop();
     less.subscriptions.pop();
     less.endpoints.pop();
+    less.integrations.clear();
     less.keys.clear();
     let kept = store.apply(&[less.clone()], false).await.expect("applies");
     assert_eq!(kept.counts.total(), Tally { unchanged: 5, ..Tally::default() });
     assert_view(&store.tenant_view(&tenant("acme")).await.expect("reads").expect("exists"), &acme);
 
     let pruned = store.apply(&[less.clone()], true).await.expect("applies");
-    assert_eq!(pruned.counts.total(), Tally { unchanged: 5, deleted: 5, ..Tally::default() });
+    assert_eq!(pruned.counts.total(), Tally { unchanged: 5, deleted: 7, ..Tally::default() });
     let changes = store.changes_after(kept.seq, 100).await.expect("reads");
-    assert_eq!(changes.len(), 5);
-    assert!(changes.iter().all(|change| change.op == ChangeOp::Delete && change.tenant == tenant("acme")));
+    assert_eq!(changes.len(), 7);
+    assert!(
+        changes.iter().all(|change| change.op == ChangeOp::Delete && change.tenant == Some(tenant("acme")))
+    );
     assert_view(&store.tenant_view(&tenant("acme")).await.expect("reads").expect("exists"), &less);
     assert_view(&store.tenant_view(&tenant("globex")).await.expect("reads").expect("exists"), &globex);
 }
@@ -161,6 +170,36 @@ async fn an_error_names_the_entity_and_leaves_nothing(base: &Base) {
     let mut setup = empty("acme");
     setup.endpoints = vec![endpoint("hook", "audit", &[])];
     assert_refused(&store, setup, "subscription 'filtered' of tenant 'acme' is of app 'shop'").await;
+    let mut setup = empty("acme");
+    setup.tenant.source_class = ClassId::of("none");
+    assert_refused(&store, setup, "tenant 'acme' of tenant 'acme' names class 'none'").await;
+    let mut setup = empty("acme");
+    setup.endpoints = vec![endpoint("hook", "shop", &[])];
+    setup.endpoints[0].endpoint.class = ClassId::of("none");
+    assert_refused(&store, setup, "endpoint 'hook' of tenant 'acme' names class 'none'").await;
+    let mut setup = empty("acme");
+    setup.integrations = vec![integration("x", &["hook"], &[])];
+    setup.integrations[0].class = Some(ClassId::of("none"));
+    assert_refused(&store, setup, "integration 'x' of tenant 'acme' names class 'none'").await;
+    for (cells, says) in [
+        (&["hook", "nowhere"][..], "integration 'x' of tenant 'acme' names endpoint 'nowhere', which"),
+        (&["hook", "hook"][..], "names endpoint 'hook' twice"),
+    ] {
+        let mut setup = empty("acme");
+        setup.integrations = vec![integration("x", cells, &[])];
+        assert_refused(&store, setup, says).await;
+    }
+    // Another tenant's endpoint is no cell, and neither is one that pruning takes away.
+    let mut setup = empty("other");
+    setup.integrations = vec![integration("x", &["hook"], &[])];
+    assert_refused(&store, setup, "names endpoint 'hook', which").await;
+    let mut setup = empty("acme");
+    setup.integrations = vec![integration("x", &["hook"], &[])];
+    let pruned = store.apply(&[setup], true).await.expect_err("the endpoint goes");
+    assert!(pruned.to_string().contains("names endpoint 'hook', which"), "{pruned}");
+    let mut setup = empty("acme");
+    setup.integrations = vec![integration("x", &[], &["a", "b", "c", "d", "e"])];
+    assert_refused(&store, setup, "integration 'x' of tenant 'acme' lists 5 secrets").await;
     let mut setup = empty("acme");
     setup.apps = vec![app("x"), app("x")];
     assert_refused(&store, setup, "lists app 'x' twice").await;
@@ -263,9 +302,9 @@ async fn a_preview_counts_and_checks_and_changes_nothing(base: &Base) {
     let mut setup = full("acme", &token(2));
     setup.apps.pop();
     setup.endpoints.push(endpoint("new", "shop", &[]));
-    let preview = store.preview(&[setup.clone()], true).await.expect("previews");
-    assert_eq!(preview.counts.total(), Tally { created: 1, updated: 1, unchanged: 8, deleted: 1 });
-    let taken = store.preview(&[full("other", &token(1))], false).await;
+    let preview = store.preview(&[], &[setup.clone()], true).await.expect("previews");
+    assert_eq!(preview.counts.total(), Tally { created: 1, updated: 1, unchanged: 10, deleted: 1 });
+    let taken = store.preview(&[], &[full("other", &token(1))], false).await;
     assert!(matches!(taken, Err(Error::Setup(SetupError::TokenTaken { .. }))), "{taken:?}");
     assert_eq!(store.changes_after(before, 10).await, Ok(vec![]));
     assert_view(

@@ -7,8 +7,8 @@ use mailrail_store::{
     Directory, EncryptionKey, EndpointSetup, Error, KeySetup, Store, TenantSetup, TenantView,
 };
 use mailrail_types::{
-    App, AppId, Endpoint, EndpointId, EventType, FilterLanguage, FilterSource, KeyId, Secret, Subscription,
-    SubscriptionId, Tenant, TenantId,
+    App, AppId, ClassId, Endpoint, EndpointId, EventType, FilterLanguage, FilterSource, Integration,
+    IntegrationId, KeyId, MailboxClass, Provider, Secret, Subscription, SubscriptionId, Tenant, TenantId,
 };
 use sqlx::{AnyPool, AssertSqlSafe};
 use tempfile::TempDir;
@@ -159,6 +159,7 @@ pub(crate) fn endpoint(id: &str, app: &str, secrets: &[&str]) -> EndpointSetup {
         url: format!("https://example.com/{id}"),
         secrets: secrets.iter().map(|text| Secret::new((*text).to_owned())).collect(),
         headers: vec![("X-Team".to_owned(), "a \"b\"".to_owned()), ("X-Team".to_owned(), String::new())],
+        class: ClassId::of(MailboxClass::TOLERANT),
         timeout: Some(Duration::from_millis(2500)),
     }
     .into()
@@ -174,6 +175,16 @@ pub(crate) fn subscription(id: &str, app: &str, endpoint: &str, event_types: &[&
     }
 }
 
+pub(crate) fn integration(id: &str, cells: &[&str], secrets: &[&str]) -> Integration {
+    Integration {
+        id: IntegrationId::new(id).expect("valid"),
+        provider: Provider::GitHub,
+        secrets: secrets.iter().map(|text| Secret::new((*text).to_owned())).collect(),
+        cells: cells.iter().map(|cell| endpoint_id(cell)).collect(),
+        class: None,
+    }
+}
+
 pub(crate) fn key(id: &str, token: &str) -> KeySetup {
     KeySetup { id: KeyId::new(id).expect("valid"), token: token.to_owned() }
 }
@@ -184,7 +195,8 @@ pub(crate) fn token(n: u32) -> String {
 }
 
 pub(crate) fn empty(id: &str) -> TenantSetup {
-    TenantSetup::new(Tenant { id: tenant(id), name: format!("Tenant {id} é") })
+    let source_class = ClassId::of(MailboxClass::STRICT);
+    TenantSetup::new(Tenant { id: tenant(id), name: format!("Tenant {id} é"), source_class })
 }
 
 /// A tenant with something of every kind, and every optional part once with and once without.
@@ -192,6 +204,9 @@ pub(crate) fn full(id: &str, token: &str) -> TenantSetup {
     let mut plain = endpoint("plain", "shop", &["whsec_one"]);
     plain.endpoint.timeout = None;
     plain.endpoint.headers.clear();
+    plain.endpoint.class = ClassId::of(MailboxClass::STRICT);
+    let mut forwarded = integration("github", &["plain", "hook"], &["inbound_new", "inbound_old"]);
+    forwarded.class = Some(ClassId::of(MailboxClass::STRICT));
     let mut filtered = subscription("filtered", "shop", "hook", &["repo.pushed", "repo.deleted"]);
     filtered.filter =
         Some(FilterSource { language: FilterLanguage::Pattern, text: r#"{"data":{"a":["é"]}}"#.to_owned() });
@@ -206,6 +221,7 @@ pub(crate) fn full(id: &str, token: &str) -> TenantSetup {
         apps: vec![app("shop"), app("audit")],
         endpoints: vec![endpoint("hook", "shop", &["whsec_new", "whsec_old"]), plain],
         subscriptions: vec![filtered, subscription("all", "shop", "plain", &["repo.pushed", "repo.pushed"])],
+        integrations: vec![forwarded, integration("open", &[], &[])],
         keys: vec![key("main", token)],
         ..empty(id)
     }
@@ -231,5 +247,9 @@ pub(crate) fn assert_view(view: &TenantView, setup: &TenantSetup) {
     assert_eq!(view.subscriptions.len(), setup.subscriptions.len());
     for subscription in &setup.subscriptions {
         assert_eq!(view.subscriptions.get(&subscription.id).map(|s| &**s), Some(subscription));
+    }
+    assert_eq!(view.integrations.len(), setup.integrations.len());
+    for integration in &setup.integrations {
+        assert_eq!(view.integrations.get(&integration.id).map(|i| &**i), Some(integration));
     }
 }

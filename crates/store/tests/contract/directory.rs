@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use mailrail_store::{Directory, TenantView};
-use mailrail_types::{ApiKey, KeyId};
+use mailrail_types::{ApiKey, IntegrationId, KeyId, Provider};
 
-use crate::base::{Base, Following, app, assert_view, empty, endpoint_id, full, key, tenant, token};
+use crate::base::{
+    Base, Following, app, assert_view, empty, endpoint_id, full, integration, key, tenant, token,
+};
 
 crate::on_both!(
     it_loads_everything,
@@ -15,6 +17,7 @@ crate::on_both!(
     a_revoked_key_stops_working,
     it_follows_a_long_feed,
     it_starts_on_an_empty_database,
+    it_finds_an_integration_without_its_tenant,
 );
 
 async fn it_loads_everything(base: &Base) {
@@ -136,5 +139,42 @@ async fn it_starts_on_an_empty_database(base: &Base) {
     let applied = base.open().await.apply(&[empty("acme")], false).await.expect("applies");
     following.reached(applied.seq).await;
     assert!(following.directory.tenant(&tenant("acme")).is_some());
+    following.stop().await;
+}
+
+/// As long as it is the only one, also when others come and go.
+async fn it_finds_an_integration_without_its_tenant(base: &Base) {
+    let writer = base.open().await;
+    let with = |name: &str, provider: Option<Provider>| {
+        let mut setup = empty(name);
+        setup.integrations.extend(provider.map(|provider| {
+            let mut shared = integration("shared", &[], &[]);
+            shared.provider = provider;
+            shared
+        }));
+        setup
+    };
+    let following = Following::start(base.open().await).await;
+    let found = |provider| {
+        let found = following.directory.integration(provider, &IntegrationId::of("shared"));
+        found.map(|(view, shared)| {
+            assert_eq!(view.integrations[&shared.id], shared);
+            view.tenant.id.to_string()
+        })
+    };
+    let acme = Some("acme".to_owned());
+    for (step, expected) in [
+        (with("acme", None), None),
+        (with("acme", Some(Provider::GitHub)), acme.clone()),
+        (with("globex", Some(Provider::GitHub)), None),
+        (with("globex", Some(Provider::GitLab)), acme.clone()),
+        (with("globex", None), acme),
+        (with("acme", None), None),
+    ] {
+        let applied = writer.apply(std::slice::from_ref(&step), true).await.expect("applies");
+        following.reached(applied.seq).await;
+        assert_eq!(found(Provider::GitHub), expected, "{step:?}");
+    }
+    assert_eq!(found(Provider::Jira), None);
     following.stop().await;
 }

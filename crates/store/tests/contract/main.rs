@@ -2,8 +2,10 @@
 
 mod apply;
 mod base;
+mod classes;
 mod directory;
 mod feed;
+mod integrations;
 mod open;
 mod outage;
 mod remove;

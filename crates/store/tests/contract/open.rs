@@ -2,7 +2,9 @@
 
 use mailrail_store::{EncryptionKey, Error, Store};
 
-use crate::base::{Base, empty, tenant};
+use mailrail_types::MailboxClass;
+
+use crate::base::{Base, empty, endpoint_id, tenant};
 
 crate::on_both!(
     processes_that_start_together_migrate_once,
@@ -10,6 +12,7 @@ crate::on_both!(
     another_key_is_refused_at_the_start,
     a_newer_schema_is_refused,
     a_failed_migration_leaves_nothing,
+    a_database_of_the_first_schema_is_migrated,
     a_closed_store_says_so,
 );
 
@@ -20,7 +23,7 @@ async fn processes_that_start_together_migrate_once(base: &Base) {
         store.check().await.expect("answers");
         assert!(store.tenant_view(&tenant("acme")).await.expect("reads").is_some());
     }
-    assert_eq!(base.number("SELECT COUNT(*) FROM schema_versions").await, 1);
+    assert_eq!(base.number("SELECT COUNT(*) FROM schema_versions").await, 2);
     assert_eq!(base.number("SELECT COUNT(*) FROM key_check").await, 1);
 }
 
@@ -43,7 +46,7 @@ async fn a_newer_schema_is_refused(base: &Base) {
     let store = base.open().await;
     base.raw("INSERT INTO schema_versions (version) VALUES (999)").await;
     let refused = base.try_open(EncryptionKey::generate()).await.map(|_| ());
-    assert_eq!(refused, Err(Error::NewerSchema { found: 999, known: 1 }));
+    assert_eq!(refused, Err(Error::NewerSchema { found: 999, known: 2 }));
     // Processes of the older version go on: a rolling upgrade needs them.
     store.apply(&[empty("acme")], false).await.expect("applies");
 }
@@ -55,6 +58,29 @@ async fn a_failed_migration_leaves_nothing(base: &Base) {
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     base.raw("DROP TABLE key_check").await;
     base.open().await.check().await.expect("nothing of the first try is in the way");
+}
+
+/// What the first release wrote gets the classes that a file leaves out.
+async fn a_database_of_the_first_schema_is_migrated(base: &Base) {
+    let bytes = if base.dir.is_some() { "BLOB " } else { "BYTEA " };
+    let first = include_str!("../../migrations/0001_setup.sql").replace("BYTES ", bytes);
+    base.raw(&format!(
+        "CREATE TABLE schema_versions (version BIGINT NOT NULL PRIMARY KEY); \
+         INSERT INTO schema_versions (version) VALUES (1); {first} \
+         INSERT INTO tenants (tenant, name) VALUES ('acme', 'Acme'); \
+         INSERT INTO apps (tenant, id, name) VALUES ('acme', 'shop', ''); \
+         INSERT INTO endpoints (tenant, id, app, url, headers) VALUES ('acme', 'hook', 'shop', 'https://e.example', '[]'); \
+         INSERT INTO changes (seq, tenant, kind, entity, op) VALUES (1, 'acme', 'tenant', 'acme', 'put');"
+    ))
+    .await;
+    let store = base.open().await;
+    let view = store.tenant_view(&tenant("acme")).await.expect("reads").expect("exists");
+    assert_eq!((view.seq, view.tenant.source_class.as_str()), (1, MailboxClass::STRICT));
+    assert_eq!(view.endpoints[&endpoint_id("hook")].class.as_str(), MailboxClass::TOLERANT);
+    // A process of the first release that goes on writes rows without the new columns.
+    base.raw("INSERT INTO tenants (tenant, name) VALUES ('late', '')").await;
+    let late = store.tenant_view(&tenant("late")).await.expect("reads").expect("exists");
+    assert_eq!(late.tenant.source_class.as_str(), MailboxClass::STRICT);
 }
 
 async fn a_closed_store_says_so(base: &Base) {

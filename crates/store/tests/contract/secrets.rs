@@ -6,7 +6,7 @@ use mailrail_store::{Directory, Error, Store};
 use mailrail_types::Secret;
 use sqlx::{AssertSqlSafe, Row};
 
-use crate::base::{Base, app, empty, endpoint, endpoint_id, full, key, tenant};
+use crate::base::{Base, app, empty, endpoint, endpoint_id, full, integration, key, tenant};
 
 crate::on_both!(
     n16_no_secret_or_token_is_in_the_database,
@@ -17,6 +17,7 @@ crate::on_both!(
 
 const SECRET: &str = "whsec_Q0FOQVJZc2VjcmV0Q0FOQVJZ";
 const ROTATED: &str = "whsec_Um90YXRlZENBTkFSWXNlY3JldA";
+const INBOUND: &str = "third-party-CANARY-secret";
 const TOKEN: &str = "canary-token-canary-token-canary-token";
 
 async fn n16_no_secret_or_token_is_in_the_database(base: &Base) {
@@ -24,6 +25,7 @@ async fn n16_no_secret_or_token_is_in_the_database(base: &Base) {
     let mut setup = empty("acme");
     setup.apps = vec![app("shop")];
     setup.endpoints = vec![endpoint("hook", "shop", &[SECRET])];
+    setup.integrations = vec![integration("github", &["hook"], &[INBOUND])];
     setup.keys = vec![key("main", TOKEN)];
     store.apply(&[setup], false).await.expect("applies");
     let new = Secret::new(ROTATED.to_owned());
@@ -36,7 +38,7 @@ async fn n16_no_secret_or_token_is_in_the_database(base: &Base) {
     };
     // What is not secret is found: the search works.
     assert!(has("https://example.com/hook"));
-    for secret in [SECRET, ROTATED, TOKEN] {
+    for secret in [SECRET, ROTATED, TOKEN, INBOUND] {
         assert!(!has(secret), "{secret} is readable");
         assert!(!has(&secret[6..]), "{secret} is readable without its prefix");
     }
@@ -56,7 +58,7 @@ async fn everything_stored(base: &Base) -> Vec<u8> {
     let pool = base.pool().await;
     let tables = "SELECT table_name::text AS name FROM information_schema.tables WHERE table_schema = current_schema()";
     let tables = sqlx::query(tables).fetch_all(&pool).await.expect("tables");
-    assert_eq!(tables.len(), 10);
+    assert_eq!(tables.len(), 14);
     for table in tables {
         let name: &str = table.get("name");
         let rows = sqlx::query(AssertSqlSafe(format!("SELECT t::text AS row FROM {name} t")));
