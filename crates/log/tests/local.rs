@@ -189,6 +189,96 @@ async fn records_past_their_retention_go_and_the_rest_stays() {
     .await;
 }
 
+/// Mail that waited longer than the retention, while this machine was off, is still there to be delivered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_group_has_not_come_to_outlives_its_retention() {
+    let dir = TempDir::new().expect("dir");
+    let path = dir.path().join("log.db");
+    let topics =
+        ["read", "unread"].map(|name| TopicSpec { retention: Some(Duration::ZERO), ..spec(name, 2) });
+    {
+        let log: Arc<dyn Log> = Arc::new(LocalLog::open(&path).expect("opens"));
+        log.ensure_topics(&topics).await.expect("made");
+        for topic in ["read", "unread"] {
+            for partition in [0, 1] {
+                append(&log, topic, partition, records("r", 10)).await;
+            }
+        }
+        for (group, offset) in [("slow", 4), ("quick", 7)] {
+            let member: Arc<dyn Membership> = Arc::from(log.join(group, "read").await.expect("join"));
+            assigned(&*member).await;
+            within("commit", member.commit(vec![(0, at(offset, ""))])).await.expect("commit");
+        }
+    }
+    let options = LocalOptions { retention_every: Duration::from_millis(20), ..LocalOptions::default() };
+    let log: Arc<dyn Log> = Arc::new(LocalLog::open_with(&path, options).expect("opens"));
+    let low = async |topic: &str, partition| log.bounds(topic, partition).await.expect("bounds").low;
+    let until = async |topic: &str, partition, wanted| {
+        within("retention", async {
+            while low(topic, partition).await < wanted {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    };
+    // All partitions expire in one transaction: when one has, the others were looked at.
+    until("unread", 0, 10).await;
+    assert_eq!(low("read", 0).await, 4, "up to the slowest group");
+    assert_eq!(low("read", 1).await, 0, "its groups have come to nothing here");
+    let mut reader = log.readers().expect("readers").open("read", 0, 4).expect("reader");
+    assert_eq!(text(&read(&mut reader, 6).await[0]), "r-4");
+
+    let member: Arc<dyn Membership> = Arc::from(log.join("slow", "read").await.expect("join"));
+    assigned(&*member).await;
+    within("commit", member.commit(vec![(0, at(10, ""))])).await.expect("commit");
+    until("read", 0, 7).await;
+}
+
+/// The child of the test of a full disk: appends until its file may not grow, and asks whether the log is well.
+#[tokio::test]
+async fn child_that_appends_until_its_disk_is_full() {
+    let Ok(path) = std::env::var("MAILRAIL_TEST_FULL_LOG") else { return };
+    let log: Arc<dyn Log> = Arc::new(LocalLog::open(Path::new(&path)).expect("opens"));
+    let topic = topic(&log, "full", 1).await;
+    log.check().await.expect("well while there is room");
+    let mut acked = 0;
+    let refused = loop {
+        match log.append(&topic, 0, vec![record(vec![b'x'; 64 * 1024])]).await {
+            Ok(_) => acked += 1,
+            Err(error) => break error,
+        }
+        assert!(acked < 1_000, "the limit of the file's size does not hold");
+    };
+    assert!(matches!(refused, LogError::Unavailable(_)), "{refused}");
+    for _ in 0..3 {
+        assert!(matches!(log.check().await, Err(LogError::Unavailable(_))));
+    }
+    println!("\nfull after {acked}");
+}
+
+#[test]
+fn a_full_disk_fails_readiness_and_loses_nothing_acknowledged() {
+    let dir = TempDir::new().expect("dir");
+    let path = dir.path().join("log.db");
+    let output = Command::new("sh")
+        // Without the trap the signal of the limit ends the process; with it the write fails, as on a full disk.
+        .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"])
+        .arg(std::env::current_exe().expect("this test binary"))
+        .args(["--exact", "child_that_appends_until_its_disk_is_full", "--nocapture"])
+        .env("MAILRAIL_TEST_FULL_LOG", &path)
+        .output()
+        .expect("the child runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    let acked = text.lines().find_map(|line| line.strip_prefix("full after ")?.parse::<u64>().ok());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let log = LocalLog::open(&path).expect("opens where there is room");
+        assert_eq!(Some(log.bounds("full", 0).await.expect("bounds").high), acked);
+        log.check().await.expect("well again");
+    });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_has_one_member() {
     let dir = TempDir::new().expect("dir");

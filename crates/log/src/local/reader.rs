@@ -1,6 +1,7 @@
 //! Readers of the local log: sleep on the partition's bounds, read in chunks on their own connections.
 
 use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -154,7 +155,7 @@ impl Reader for LocalReader {
 impl LocalReader {
     async fn chunk(&self, records: usize, bounds: Bounds) -> Result<VecDeque<StoredRecord>, LogError> {
         let (topic, partition, from) = (self.topic.clone(), self.partition, self.position);
-        let read = move |conn: &Connection| read_chunk(conn, &topic, partition, from, records);
+        let read = move |conn: &Connection| read_chunk(conn, &topic, partition, from..bounds.high, records);
         match self.connections.read(read).await? {
             Ok(chunk) if chunk.is_empty() => Err(LogError::Unavailable(format!(
                 "{}/{partition} has no records from offset {from} although it ends at {}",
@@ -184,17 +185,18 @@ impl Drop for LocalReader {
 }
 
 /// The chunk, or the low mark when it passed `from`. Mark and rows come from one snapshot: a trim in between would
-/// otherwise look like a partition that simply starts later.
+/// otherwise look like a partition that simply starts later. Rows behind `range` are left: the writer commits before it
+/// publishes the new end, and a reader that went past the published end would take its own position for one that is gone.
 fn read_chunk(
     conn: &Connection,
     topic: &Topic,
     partition: u32,
-    from: Offset,
+    range: Range<Offset>,
     records: usize,
 ) -> Result<Result<VecDeque<StoredRecord>, Offset>, LogError> {
     let snapshot = conn.unchecked_transaction().map_err(unavailable)?;
     let low = low_of(&snapshot, topic.id, partition).map_err(unavailable)?;
-    if from < low {
+    if range.start < low {
         return Ok(Err(low));
     }
     let select = format!(
@@ -205,7 +207,7 @@ fn read_chunk(
     let mut statement = snapshot.prepare_cached(&select).map_err(unavailable)?;
     let limit = i64::try_from(records).unwrap_or(i64::MAX);
     let mut rows = statement
-        .query(params![position(partition, from), position(partition + 1, 0), limit])
+        .query(params![position(partition, range.start), position(partition, range.end), limit])
         .map_err(unavailable)?;
     let mut chunk = VecDeque::new();
     let mut bytes = 0;
@@ -216,4 +218,31 @@ fn read_chunk(
         chunk.push_back(record);
     }
     Ok(Ok(chunk))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LocalLog, Log, NewRecord, TopicSpec};
+
+    /// The writer commits before it publishes the new end: what a reader takes ends where it was told that the partition
+    /// ends, whatever stands behind it already.
+    #[tokio::test]
+    async fn a_chunk_ends_at_the_published_end() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("log.db");
+        let log = LocalLog::open(&path).expect("log");
+        let spec = TopicSpec { name: "t".to_owned(), partitions: 1, retention: None };
+        log.ensure_topics(&[spec]).await.expect("topics");
+        log.append("t", 0, vec![NewRecord::default(); 10]).await.expect("appended");
+
+        let conn = open_reader(&path).expect("connection");
+        let topics = Topics::default();
+        for topic in super::super::schema::load_topics(&conn).expect("topics") {
+            topics.add(Arc::new(topic));
+        }
+        let topic = topics.get("t").expect("the topic");
+        let chunk = read_chunk(&conn, &topic, 0, 0..6, 256).expect("read").expect("not trimmed");
+        assert_eq!(chunk.iter().map(|r| r.offset).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+    }
 }

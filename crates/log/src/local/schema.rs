@@ -27,6 +27,9 @@ const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// One statement a topic and kind of work; more would only be prepared anew.
 const STATEMENTS_CACHED: usize = 64;
 
+/// The one row that readiness writes. Made at every open: files of this layout were written before it was there.
+const CREATE_PROBE: &str = "CREATE TABLE IF NOT EXISTS probe (id INTEGER PRIMARY KEY CHECK (id = 0), at INTEGER NOT NULL, filler BLOB NOT NULL)";
+
 /// A topic and the bounds of its partitions as of the last durable transaction.
 #[derive(Debug)]
 pub(super) struct Topic {
@@ -122,6 +125,7 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, LogError> {
             )));
         }
     }
+    conn.execute_batch(CREATE_PROBE).map_err(unavailable)?;
     Ok(conn)
 }
 

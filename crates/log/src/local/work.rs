@@ -179,6 +179,16 @@ fn set_low(
     Ok(())
 }
 
+/// Writes the row that readiness asks for, with this many bytes of filler.
+pub(super) fn write_probe(tx: &Transaction<'_>, now: i64, filler: usize) -> rusqlite::Result<()> {
+    let filler = i64::try_from(filler).unwrap_or(i64::MAX);
+    tx.prepare_cached("INSERT OR REPLACE INTO probe (id, at, filler) VALUES (0, ?1, zeroblob(?2))")?
+        .execute(params![now, filler])
+        .map(drop)
+}
+
+/// Moves the low marks of a topic past what is older than its retention. What a group has not come to stays, however old
+/// it is: this machine may have been off for longer than the retention.
 pub(super) fn expire_topic(
     tx: &Transaction<'_>,
     topic: &Arc<Topic>,
@@ -203,13 +213,35 @@ pub(super) fn expire_topic(
                 |row| row.get(0),
             )
             .optional()?;
-        let low = first_kept.map_or(bounds.high, offset_of);
+        let expired = first_kept.map_or(bounds.high, offset_of);
+        let waits_from = waits_from(tx, topic, partition)?;
+        if waits_from < expired {
+            tracing::info!(
+                topic = topic.name,
+                partition,
+                from = waits_from.max(bounds.low),
+                "records past their retention are kept: a group has not come to them"
+            );
+        }
+        let low = expired.min(waits_from);
         if low > bounds.low {
             tracing::info!(topic = topic.name, partition, low, "records past their retention are deleted");
             set_low(tx, topic, partition, Bounds { low, ..bounds }, changes)?;
         }
     }
     Ok(())
+}
+
+/// First record that a group of this topic has not come to; the end of all offsets where there is no group. A group that
+/// committed in other partitions only has come to nothing in this one.
+fn waits_from(tx: &Transaction<'_>, topic: &Topic, partition: u32) -> rusqlite::Result<Offset> {
+    let mut select = tx.prepare_cached(
+        "SELECT min(coalesce((SELECT own.position FROM commits AS own WHERE own.consumer_group = known.consumer_group
+             AND own.topic = known.topic AND own.partition = ?2), 0))
+         FROM commits AS known WHERE known.topic = ?1",
+    )?;
+    let from: Option<i64> = select.query_row(params![topic.name, partition], |row| row.get(0))?;
+    Ok(from.map_or(Offset::MAX, |from| Offset::try_from(from).unwrap_or(0)))
 }
 
 fn ensure_topics(
