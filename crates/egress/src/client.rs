@@ -198,8 +198,13 @@ impl Egress {
     /// `invalid_url` means that the URL is unusable in itself; one that the operator's policy refuses gives
     /// `blocked_destination`, because a setting can mend it. In both cases nothing is sent nor resolved.
     pub async fn post(&self, request: Request<'_>) -> Response {
+        self.send(Method::POST, request).await
+    }
+
+    /// As [`Egress::post`], with another method: for webhooks that are forwarded as they came.
+    pub async fn send(&self, method: Method, request: Request<'_>) -> Response {
         let deadline = Instant::now() + request.timeout.min(TIMEOUT_MAX);
-        let sent = match self.prepare(request) {
+        let sent = match self.prepare(method, request) {
             Ok(sent) => sent,
             Err(code) => return Response::failed(code),
         };
@@ -213,7 +218,7 @@ impl Egress {
         }
     }
 
-    fn prepare(&self, request: Request<'_>) -> Result<http::Request<Full<Bytes>>, ErrorCode> {
+    fn prepare(&self, method: Method, request: Request<'_>) -> Result<http::Request<Full<Bytes>>, ErrorCode> {
         let url = check_url(request.url, &self.policy).map_err(|error| {
             tracing::debug!(code = error.code(), "the url is refused");
             if error.depends_on_policy() { ErrorCode::BlockedDestination } else { ErrorCode::InvalidUrl }
@@ -231,7 +236,7 @@ impl Egress {
         // The client leaves it out for an empty body, and some servers then answer 411.
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(request.body.len()));
         let mut sent = http::Request::new(Full::new(request.body));
-        *sent.method_mut() = Method::POST;
+        *sent.method_mut() = method;
         *sent.uri_mut() = uri;
         *sent.headers_mut() = headers;
         Ok(sent)
