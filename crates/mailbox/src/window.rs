@@ -30,8 +30,10 @@ pub enum Offered {
 pub enum Settlement {
     /// It ended: the mailbox goes on. It is done once its end is recorded ([`Window::recorded`]).
     Ended,
-    /// It is tried again at this time; its mailbox waits.
+    /// It is tried again at this time; its mailbox waits (strict).
     Retry(Timestamp),
+    /// It is tried again at this time; its mailbox goes on without it (tolerates reordering).
+    SetAside(Timestamp),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,7 @@ enum State {
 #[derive(Debug)]
 struct Slot {
     /// `None`: it never had a turn to wait for.
+    /// Or it was set aside and has none any more.
     mailbox: Option<MailboxKey>,
     bytes: usize,
     state: State,
@@ -150,7 +153,7 @@ impl Window {
         let slot = self.slots.get_mut(&offset)?;
         debug_assert!(matches!(slot.state, State::Queued | State::Waiting(_)), "{:?} was ready", slot.state);
         slot.state = State::Running;
-        debug_assert!(self.is_head(offset), "only a head may run (I12)");
+        debug_assert!(self.is_head(offset), "only a head may run, or what was set aside (I12)");
         Some(offset)
     }
 
@@ -163,11 +166,14 @@ impl Window {
                 slot.state = State::Waiting(due);
                 self.waiting.push(Reverse((due, offset)));
             }
+            Settlement::SetAside(due) => {
+                slot.state = State::Waiting(due);
+                self.waiting.push(Reverse((due, offset)));
+                self.let_go_on(offset);
+            }
             Settlement::Ended => {
                 slot.state = State::Ended;
-                if let Some(mailbox) = slot.mailbox.clone() {
-                    self.advance(&mailbox);
-                }
+                self.let_go_on(offset);
             }
         }
     }
@@ -226,20 +232,20 @@ impl Window {
     }
 
     fn is_head(&self, offset: u64) -> bool {
-        self.slots
-            .get(&offset)
-            .and_then(|slot| self.mailboxes.get(slot.mailbox.as_ref()?))
-            .is_some_and(|queue| queue.front() == Some(&offset))
+        let mailbox = self.slots.get(&offset).and_then(|slot| slot.mailbox.as_ref());
+        mailbox.is_none_or(|m| self.mailboxes.get(m).is_some_and(|queue| queue.front() == Some(&offset)))
     }
 
-    /// The head of a mailbox ended: the next one is ready, and an empty mailbox is forgotten.
-    fn advance(&mut self, mailbox: &MailboxKey) {
-        let Some(queue) = self.mailboxes.get_mut(mailbox) else { return };
+    /// A head leaves its mailbox: the next one is ready, and an empty mailbox is forgotten. What was set aside before has
+    /// left already.
+    fn let_go_on(&mut self, offset: u64) {
+        let Some(mailbox) = self.slots.get_mut(&offset).and_then(|slot| slot.mailbox.take()) else { return };
+        let Some(queue) = self.mailboxes.get_mut(&mailbox) else { return };
         queue.pop_front();
         match queue.front() {
             Some(&next) => self.ready.push_back(next),
             None => {
-                self.mailboxes.remove(mailbox);
+                self.mailboxes.remove(&mailbox);
             }
         }
     }

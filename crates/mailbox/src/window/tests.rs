@@ -49,6 +49,29 @@ fn another_mailbox_goes_on_while_one_waits() {
 }
 
 #[test]
+fn s29_a_tolerant_mailbox_goes_on_without_the_failed_one() {
+    let mut w = fresh();
+    for offset in 0..3 {
+        w.offer(offset, key(1), 10);
+    }
+    assert_eq!(w.start(Timestamp(0)), Some(0));
+    w.settle(0, Settlement::SetAside(Timestamp(100)));
+    assert_eq!(w.start(Timestamp(0)), Some(1), "the rest goes on");
+    assert_eq!(w.start(Timestamp(100)), Some(0), "and the failed one comes on its own time");
+    w.settle(0, Settlement::SetAside(Timestamp(200)));
+    w.settle(1, Settlement::Ended);
+    w.recorded(1);
+    assert_eq!(w.start(Timestamp(100)), Some(2));
+    w.settle(2, Settlement::Ended);
+    w.recorded(2);
+    assert_eq!(w.checkpoint().offset, 0, "it holds the commit");
+    assert_eq!(w.start(Timestamp(200)), Some(0));
+    w.settle(0, Settlement::Ended);
+    w.recorded(0);
+    assert_eq!((w.checkpoint().offset, w.records(), w.waiting()), (3, 0, 0));
+}
+
+#[test]
 fn i1_ended_is_not_done_before_it_is_recorded() {
     let mut w = fresh();
     w.offer(0, key(1), 10);
