@@ -12,6 +12,7 @@ use crate::problem::Refusal;
 use crate::read_body::{read_body, refuse_encoded};
 use crate::reply::Reply;
 use crate::service::FrontDoor;
+use crate::tag::tag;
 use crate::trace;
 
 /// From a request to what became of its events.
@@ -19,8 +20,8 @@ pub(crate) async fn accept(door: &FrontDoor, request: Request) -> Result<Reply, 
     let (head, body) = request.into_parts();
     let sender = authenticate(&door.directory, &head.headers)?;
     refuse_encoded(&head.headers)?;
-    let _reservation = door.in_flight.reserve(&body, door.config.body_limit_bytes)?;
-    let body = read_body(body, &door.config).await?;
+    let mut reservation = door.in_flight.reserve(&sender.tenant.id, &body, door.config.body_limit_bytes)?;
+    let body = read_body(body, &door.config, &mut reservation).await?;
     let parsed = parse(&head.headers, &body, door.config.batch_events_max)?;
     let trace = trace::from_headers(&head.headers);
     let moment = Moment { now: (door.clock)(), setup_seq: door.directory.seq() };
@@ -29,12 +30,12 @@ pub(crate) async fn accept(door: &FrontDoor, request: Request) -> Result<Reply, 
         Parsed::Single(cloud_event) => {
             let event = complete(cloud_event);
             let id = event.id;
-            store(door, &sender, &[event]).await?;
+            store(door, &sender, vec![event]).await?;
             Ok(Reply::Single(id))
         }
         Parsed::Batch(items) => {
             let (events, outcomes) = sort_out(items, complete);
-            store(door, &sender, &events).await?;
+            store(door, &sender, events).await?;
             Ok(Reply::Batch(outcomes))
         }
     }
@@ -66,6 +67,7 @@ fn complete(
         trace: trace.cloned().or_else(|| trace::from_attributes(&attributes)),
         attributes,
         body,
+        forwarded: None,
         accepted_at: moment.now,
         setup_seq: moment.setup_seq,
         unknown: bytes::Bytes::new(),
@@ -90,9 +92,10 @@ fn sort_out(
     (events, outcomes)
 }
 
-async fn store(door: &FrontDoor, sender: &TenantView, events: &[Event]) -> Result<(), Refusal> {
-    if events.is_empty() {
-        return Ok(());
+async fn store(door: &FrontDoor, sender: &TenantView, events: Vec<Event>) -> Result<(), Refusal> {
+    let mut tagged = Vec::with_capacity(events.len());
+    for event in events {
+        tagged.push(tag(door, sender, &sender.tenant.source_class, event).await);
     }
-    append(door.log.as_ref(), &door.config, &door.metrics, &sender.tenant.id, events).await
+    append(door, &tagged).await
 }

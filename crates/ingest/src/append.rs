@@ -1,48 +1,62 @@
-//! Events into the log: one call for all events of a request, and nothing is accepted before it returns.
+//! Events into the log: nothing of a request is accepted before all of it is there.
 
-use mailrail_log::{Log, LogError, NewRecord};
-use mailrail_telemetry::IngestMetrics;
-use mailrail_types::{Event, TenantId, source_mailbox};
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+use mailrail_log::{LogError, NewRecord};
+use mailrail_types::{Event, MailboxKey};
 use mailrail_wire::encode_event;
 use tokio::time::Instant;
 
-use crate::config::Config;
 use crate::problem::{Problem, Refusal};
+use crate::service::FrontDoor;
+use crate::tag::Tagged;
 
-/// Appends the events of one tenant, in order, to its source mailbox. Returns when all of them are durable.
-pub(crate) async fn append(
-    log: &dyn Log,
-    config: &Config,
-    metrics: &IngestMetrics,
-    tenant: &TenantId,
-    events: &[Event],
-) -> Result<(), Refusal> {
-    let mailbox = source_mailbox(&config.pipeline, tenant);
-    let partition = mailbox.partition(config.partitions);
-    let record = |event| NewRecord {
-        key: bytes::Bytes::copy_from_slice(mailbox.as_str().as_bytes()),
-        value: encode_event(event),
-        headers: Vec::new(),
-    };
-    let records: Vec<NewRecord> = events.iter().map(record).collect();
+/// Appends tagged events, those of a partition in order and the partitions side by side. Returns when all of them are
+/// durable; only then they count for the sizing of their mailboxes.
+pub(crate) async fn append(door: &FrontDoor, tagged: &[Tagged]) -> Result<(), Refusal> {
+    let mut partitions: BTreeMap<u32, Vec<NewRecord>> = BTreeMap::new();
+    for Tagged { event, mailbox, .. } in tagged {
+        let record = record(event, mailbox, door.config.record_bytes_max)?;
+        partitions.entry(mailbox.partition(door.config.partitions)).or_default().push(record);
+    }
     let started = Instant::now();
-    let appended =
-        tokio::time::timeout(config.append_timeout, log.append(&config.topic, partition, records)).await;
-    match appended {
-        Ok(Ok(_)) => {
-            metrics.append_seconds.observe(started.elapsed().as_secs_f64());
-            Ok(())
-        }
-        Ok(Err(LogError::TooLarge { bytes })) => {
-            let detail = format!(
-                "with its attributes the event has {bytes} bytes, more than the log takes; nothing of \
-                                  this request was accepted: send it smaller"
-            );
-            Err(Refusal::new(Problem::TooLargeRecord, detail))
-        }
+    let appends = partitions.into_iter().map(|(partition, records)| append_one(door, partition, records));
+    try_join_all(appends).await?;
+    door.metrics.append_seconds.observe(started.elapsed().as_secs_f64());
+    for counter in tagged.iter().filter_map(|t| t.counter.as_ref()) {
+        door.sizer.count(counter);
+    }
+    Ok(())
+}
+
+async fn append_one(door: &FrontDoor, partition: u32, records: Vec<NewRecord>) -> Result<(), Refusal> {
+    let append = door.log.append(&door.config.topic, partition, records);
+    match tokio::time::timeout(door.config.append_timeout, append).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(LogError::TooLarge { bytes })) => Err(too_large(bytes)),
         Ok(Err(error)) => Err(unavailable(partition, &error.to_string())),
         Err(_) => Err(unavailable(partition, "no acknowledgement in time")),
     }
+}
+
+/// Checked for all records before the first is appended, so that one that is too large accepts nothing.
+fn record(event: &Event, mailbox: &MailboxKey, bytes_max: usize) -> Result<NewRecord, Refusal> {
+    let key = Bytes::copy_from_slice(mailbox.as_str().as_bytes());
+    let value = encode_event(event);
+    if key.len() + value.len() > bytes_max {
+        return Err(too_large(key.len() + value.len()));
+    }
+    Ok(NewRecord { key, value, headers: Vec::new() })
+}
+
+fn too_large(bytes: usize) -> Refusal {
+    let detail = format!(
+        "with its attributes the event has {bytes} bytes, more than the log takes; nothing of this request was accepted: \
+         send it smaller"
+    );
+    Refusal::new(Problem::TooLargeRecord, detail)
 }
 
 fn unavailable(partition: u32, error: &str) -> Refusal {

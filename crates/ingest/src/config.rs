@@ -12,6 +12,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Name of the pipeline; a part of every source mailbox.
     pub pipeline: String,
+    /// The region that source mailboxes carry; empty where there is one.
+    pub region: String,
     /// The events topic.
     pub topic: String,
     /// The pinned number of its partitions.
@@ -19,6 +21,8 @@ pub struct Config {
     /// Most bytes of a request body. Default 1 MiB: what Kafka takes by default, and four times what senders of webhooks
     /// allow themselves.
     pub body_limit_bytes: usize,
+    /// Largest record that the log takes. Default body limit and 512 KiB for attributes.
+    pub record_bytes_max: usize,
     /// Most events in a batch. Default 100: answers stay short and one append stays small.
     pub batch_events_max: usize,
     /// Most bytes of request line and headers. Default 16 KiB; more is answered 431 by the HTTP layer, without a problem.
@@ -50,9 +54,11 @@ impl Config {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             pipeline,
+            region: String::new(),
             topic,
             partitions,
             body_limit_bytes: 1024 * 1024,
+            record_bytes_max: 1536 * 1024,
             batch_events_max: 100,
             header_bytes_max: 16 * 1024,
             headers_max: 100,

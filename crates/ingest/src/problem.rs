@@ -40,6 +40,10 @@ macro_rules! problems {
 problems! {
     /// No API key, or one that is not known; which of both is not told.
     Unauthorized = "unauthorized", 401, "The API key is missing or not known";
+    /// A third party's webhook without the proof that its integration asks for.
+    BadSignature = "bad_signature", 401, "The webhook was not signed with the integration's secret";
+    /// Webhooks of this integration are turned away for now.
+    Shed = "shed", 429, "Webhooks of this integration are turned away for now";
     /// The body is over the limit.
     BodyTooLarge = "body_too_large", 413, "The request body is too large";
     /// The body broke off or was framed wrongly.
@@ -93,6 +97,8 @@ impl Problem {
         match self {
             Problem::LogUnavailable => Some(5),
             Problem::Overloaded => Some(1),
+            // What the original answers: long enough that a crowd does not come back at once.
+            Problem::Shed => Some(60),
             _ => None,
         }
     }

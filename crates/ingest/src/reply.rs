@@ -16,11 +16,18 @@ pub(crate) enum Reply {
     Single(EventId),
     /// A batch, event by event, in the producer's order.
     Batch(Vec<Result<EventId, Refusal>>),
+    /// A webhook whose integration has no cells: taken, and nothing to keep.
+    NoCells,
 }
 
 #[derive(Serialize)]
 struct Accepted {
     id: String,
+}
+
+#[derive(Serialize)]
+struct Nowhere {
+    cells: u8,
 }
 
 #[derive(Serialize)]
@@ -70,6 +77,7 @@ impl IntoResponse for Reply {
                 json(StatusCode::ACCEPTED, "application/json", &Accepted { id: id.to_string() })
             }
             Reply::Batch(outcomes) => batch(&outcomes),
+            Reply::NoCells => json(StatusCode::ACCEPTED, "application/json", &Nowhere { cells: 0 }),
         }
     }
 }
@@ -104,6 +112,9 @@ impl IntoResponse for Refusal {
         match self.problem {
             Problem::Unauthorized => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"mailrail\""));
+            }
+            Problem::BadSignature => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Signature realm=\"mailrail\""));
             }
             Problem::MethodNotAllowed => {
                 headers.insert(ALLOW, HeaderValue::from_static("POST"));

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{any, post};
 use axum::{Router, middleware};
+use mailrail_limits::Sizer;
 use mailrail_log::Log;
 use mailrail_store::Directory;
-use mailrail_telemetry::{IngestMetrics, ReasonLabels, StatusLabels};
+use mailrail_telemetry::{IngestMetrics, MailboxMetrics, Metrics, ReasonLabels, StatusLabels};
 use mailrail_types::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::accept::accept;
 use crate::config::Config;
 use crate::error::Error;
+use crate::inbound::take_in;
 use crate::problem::{Problem, Refusal};
 use crate::read_body::InFlight;
 use crate::reply::Reply;
@@ -23,6 +25,9 @@ use crate::serve::serve;
 
 /// The one path that takes events.
 pub const EVENTS_PATH: &str = "/v1/events";
+
+/// Beneath it, `{provider}/{integration}` takes a third party's webhooks.
+pub const INBOUND_PATH: &str = "/v1/inbound";
 
 /// Tells the time at which an event is taken in.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -38,7 +43,9 @@ pub(crate) struct FrontDoor {
     pub(crate) config: Config,
     pub(crate) log: Arc<dyn Log>,
     pub(crate) directory: Arc<Directory>,
+    pub(crate) sizer: Sizer,
     pub(crate) metrics: IngestMetrics,
+    pub(crate) mailboxes: MailboxMetrics,
     pub(crate) clock: Clock,
     pub(crate) in_flight: InFlight,
 }
@@ -50,17 +57,22 @@ impl Service {
         config: Config,
         log: Arc<dyn Log>,
         directory: Arc<Directory>,
-        metrics: IngestMetrics,
+        sizer: Sizer,
+        metrics: &Metrics,
         clock: Clock,
     ) -> Self {
         let in_flight = InFlight::new(&config);
-        Self { door: Arc::new(FrontDoor { config, log, directory, metrics, clock, in_flight }) }
+        let (mailboxes, metrics) = (metrics.mailbox.clone(), metrics.ingest.clone());
+        Self {
+            door: Arc::new(FrontDoor { config, log, directory, sizer, metrics, mailboxes, clock, in_flight }),
+        }
     }
 
     /// Its routes, limits of bodies included. Limits of headers and connections are those of [`Service::run`].
     pub fn router(&self) -> Router {
         Router::new()
             .route(EVENTS_PATH, post(post_events))
+            .route(&format!("{INBOUND_PATH}/{{*address}}"), any(any_inbound))
             .method_not_allowed_fallback(method_not_allowed)
             .fallback(not_found)
             .layer(middleware::map_response_with_state(Arc::clone(&self.door), count_answer))
@@ -79,6 +91,12 @@ impl Service {
 
 async fn post_events(State(door): State<Arc<FrontDoor>>, request: Request) -> Response {
     let reply = accept(&door, request).await;
+    count_events(&door.metrics, &reply);
+    reply.into_response()
+}
+
+async fn any_inbound(State(door): State<Arc<FrontDoor>>, request: Request) -> Response {
+    let reply = take_in(&door, request).await;
     count_events(&door.metrics, &reply);
     reply.into_response()
 }
@@ -104,6 +122,9 @@ fn count_events(metrics: &IngestMetrics, reply: &Result<Reply, Refusal>) {
     match reply {
         Ok(Reply::Single(_)) => {
             metrics.accepted.inc();
+        }
+        Ok(Reply::NoCells) => {
+            metrics.inbound_without_cells.inc();
         }
         Ok(Reply::Batch(outcomes)) => {
             for outcome in outcomes {

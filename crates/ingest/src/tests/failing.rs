@@ -77,10 +77,14 @@ struct Failing {
 
 async fn failing(failure: Failure) -> Failing {
     let folder = TempDir::new().expect("a folder");
+    let directory = directory(&folder).await;
+    failing_on(failure, folder, directory)
+}
+
+fn failing_on(failure: Failure, folder: TempDir, directory: Arc<Directory>) -> Failing {
     let log = Arc::new(FailingLog { failure, calls: Mutex::default() });
     let metrics = Metrics::new();
-    let directory = directory(&folder).await;
-    let service = Service::new(config(), log.clone(), directory, metrics.ingest.clone(), Arc::new(|| NOW));
+    let service = Service::new(config(), log.clone(), directory, sizer(), &metrics, Arc::new(|| NOW));
     Failing { router: service.router(), log, metrics, _folder: folder }
 }
 
@@ -119,4 +123,19 @@ async fn a_silent_log_is_not_waited_for_without_end() {
     let door = failing(Failure::Silent).await;
     tokio::time::pause();
     send(&door.router, structured(event_json("1"))).await.assert_problem(503, "log_unavailable");
+}
+
+#[tokio::test]
+async fn a11_a_webhook_too_is_accepted_only_when_the_log_has_it() {
+    for (failure, status, code) in
+        [(Failure::Unavailable, 503, "log_unavailable"), (Failure::TooLarge, 413, "too_large_record")]
+    {
+        let (folder, directory) = super::inbound::directory().await;
+        let door = failing_on(failure, folder, directory);
+        let request = Request::post("/v1/inbound/github/gh").body(Body::from("{}")).expect("a request");
+        send(&door.router, request).await.assert_problem(status, code);
+        assert_eq!(*door.log.calls.lock().expect("no panic"), [1]);
+        let text = door.metrics.render();
+        assert!(text.contains("mailrail_ingest_events_accepted_total 0"), "{text}");
+    }
 }

@@ -4,6 +4,7 @@ mod accepting;
 mod bytes_kept;
 mod connections;
 mod failing;
+mod inbound;
 mod refusing;
 
 use std::num::NonZeroU32;
@@ -15,10 +16,13 @@ use axum::extract::Request;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http_body_util::BodyExt;
+use mailrail_limits::{LocalWindows, Sizer};
 use mailrail_log::{LocalLog, Log, StoredRecord, TopicSpec};
 use mailrail_store::{Directory, EncryptionKey, KeySetup, Store, TenantSetup};
 use mailrail_telemetry::Metrics;
-use mailrail_types::{Event, EventType, KeyId, PartitionCount, Tenant, TenantId, Timestamp, source_mailbox};
+use mailrail_types::{
+    ClassId, Event, EventType, KeyId, MailboxClass, PartitionCount, Tenant, TenantId, Timestamp,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -36,6 +40,7 @@ struct House {
     service: Service,
     router: Router,
     log: Arc<LocalLog>,
+    sizer: Sizer,
     metrics: Metrics,
     _folder: TempDir,
 }
@@ -48,28 +53,41 @@ fn config() -> Config {
 async fn directory(folder: &TempDir) -> Arc<Directory> {
     let url = format!("sqlite:{}", folder.path().join("store.db").display());
     let store = Store::open(&url, EncryptionKey::generate()).await.expect("a store");
-    let setup = |name: &str, token: &str| {
-        let id = TenantId::new(name).expect("an id");
-        let mut setup = TenantSetup::new(Tenant { id, name: String::new() });
-        setup.keys.push(KeySetup { id: KeyId::new("main").expect("an id"), token: token.to_owned() });
-        setup
-    };
-    let mut acme = setup("acme", ACME);
+    let mut acme = tenant("acme", ACME);
     let path = Some("repository.id".parse().expect("a path"));
     acme.event_types.push(EventType { name: "pushed".to_owned(), ordering_key: path });
-    store.apply(&[acme, setup("other", OTHER)], false).await.expect("applied");
+    store.apply(&[acme, tenant("other", OTHER)], false).await.expect("applied");
     Directory::load(store).await.expect("loaded")
+}
+
+/// A tenant with this API key.
+fn tenant(name: &str, token: &str) -> TenantSetup {
+    let id = TenantId::new(name).expect("an id");
+    let source_class = ClassId::of(MailboxClass::STRICT);
+    let mut setup = TenantSetup::new(Tenant { id, name: String::new(), source_class });
+    setup.keys.push(KeySetup { id: KeyId::new("main").expect("an id"), token: token.to_owned() });
+    setup
+}
+
+/// Sizing in memory, by the clock of the tests.
+fn sizer() -> Sizer {
+    Sizer::new(Arc::new(LocalWindows::new()), Arc::new(|| NOW))
 }
 
 async fn house_with(config: Config) -> House {
     let folder = TempDir::new().expect("a folder");
+    let directory = directory(&folder).await;
+    house_on(config, folder, directory).await
+}
+
+async fn house_on(config: Config, folder: TempDir, directory: Arc<Directory>) -> House {
     let log = Arc::new(LocalLog::open(&folder.path().join("log.db")).expect("a log"));
     let topic = TopicSpec { name: TOPIC.to_owned(), partitions: PARTITIONS.0.get(), retention: None };
     log.ensure_topics(&[topic]).await.expect("topics");
     let metrics = Metrics::new();
-    let directory = directory(&folder).await;
-    let service = Service::new(config, log.clone(), directory, metrics.ingest.clone(), Arc::new(|| NOW));
-    House { router: service.router(), service, log, metrics, _folder: folder }
+    let sizer = sizer();
+    let service = Service::new(config, log.clone(), directory, sizer.clone(), &metrics, Arc::new(|| NOW));
+    House { router: service.router(), service, log, sizer, metrics, _folder: folder }
 }
 
 async fn house() -> House {
@@ -132,19 +150,22 @@ fn event_json(id: &str) -> String {
     format!(r#"{{"specversion":"1.0","id":"{id}","source":"/s","type":"t","data":{{}}}}"#)
 }
 
-/// Everything in the events topic for a tenant, in order.
+/// Everything in the events topic for a tenant, in order within each partition.
 async fn records(log: &dyn Log, tenant: &str) -> Vec<StoredRecord> {
-    let mailbox = source_mailbox("default", &TenantId::new(tenant).expect("an id"));
-    let partition = mailbox.partition(PARTITIONS);
-    let bounds = log.bounds(TOPIC, partition).await.expect("bounds");
     let readers = log.readers().expect("readers");
-    let mut reader = readers.open(TOPIC, partition, bounds.low).expect("a reader");
     let mut found = Vec::new();
-    while found.last().map_or(bounds.low, |last: &StoredRecord| last.offset + 1) < bounds.high {
-        found.extend(reader.next(1_000).await.expect("records"));
+    for partition in 0..PARTITIONS.0.get() {
+        let bounds = log.bounds(TOPIC, partition).await.expect("bounds");
+        let mut reader = readers.open(TOPIC, partition, bounds.low).expect("a reader");
+        let mut next = bounds.low;
+        while next < bounds.high {
+            let batch = reader.next(1_000).await.expect("records");
+            next = batch.last().map_or(next, |last| last.offset + 1);
+            found.extend(batch);
+        }
     }
-    let key = Bytes::copy_from_slice(mailbox.as_str().as_bytes());
-    found.into_iter().filter(|record| record.key == key).collect()
+    let prefix = format!("default::{tenant}:");
+    found.into_iter().filter(|record| record.key.starts_with(prefix.as_bytes())).collect()
 }
 
 async fn events(log: &dyn Log, tenant: &str) -> Vec<Event> {

@@ -113,38 +113,95 @@ async fn a_body_that_breaks_off_is_not_an_event() {
     assert_eq!(appended(house.log.as_ref()).await, 0);
 }
 
+/// A running request whose body comes piece by piece.
+struct Slow {
+    feed: tokio::sync::mpsc::Sender<Result<Frame<Bytes>, Infallible>>,
+    answer: tokio::task::JoinHandle<Answer>,
+}
+
+impl Slow {
+    /// A request of acme whose `start` was read, and that waits for more.
+    async fn begin(house: &House, start: Vec<u8>) -> Slow {
+        let (feed, pieces) = tokio::sync::mpsc::channel(1);
+        let pieces = futures::stream::unfold(pieces, |mut pieces| async move {
+            pieces.recv().await.map(|item| (item, pieces))
+        });
+        let router = house.router.clone();
+        let body = Body::new(StreamBody::new(pieces));
+        let answer = tokio::spawn(async move { send(&router, structured(body)).await });
+        let slow = Slow { feed, answer };
+        // The channel holds one: once two more are in, the door has taken the first and asked for the next.
+        for piece in [start, b" ".to_vec(), b" ".to_vec()] {
+            slow.give(piece).await;
+        }
+        slow
+    }
+
+    async fn give(&self, piece: Vec<u8>) {
+        self.feed.send(Ok(Frame::data(Bytes::from(piece)))).await.expect("the door reads on");
+    }
+
+    async fn end(self, rest: String) -> Answer {
+        self.give(rest.into_bytes()).await;
+        drop(self.feed);
+        self.answer.await.expect("no panic")
+    }
+}
+
+const BINARY: [(&str, &str); 3] = [("ce-id", "2"), ("ce-source", "/s"), ("ce-type", "t")];
+
+fn of_other(mut request: Request) -> Request {
+    request.headers_mut().insert(AUTHORIZATION, format!("Bearer {OTHER}").parse().expect("a value"));
+    request
+}
+
 #[tokio::test]
 async fn bytes_in_flight_are_bounded_and_given_back() {
     let limits = Config { body_limit_bytes: 10_000, bytes_in_flight_max: 15_000, ..config() };
     let house = house_with(limits).await;
-    let (feed, slow) = tokio::sync::mpsc::channel::<Result<Frame<Bytes>, Infallible>>(1);
-    let slow =
-        futures::stream::unfold(slow, |mut slow| async move { slow.recv().await.map(|item| (item, slow)) });
-    let first = tokio::spawn({
-        let router = house.router.clone();
-        async move { send(&router, structured(Body::new(StreamBody::new(slow)))).await }
-    });
-    // Taken out of the channel: the first request reads its body, so it holds its 10,000 bytes.
-    for chunk in [" ", " ", " "] {
-        feed.send(Ok(Frame::data(Bytes::from(chunk)))).await.expect("read");
-    }
-    let headers = [("ce-id", "2"), ("ce-source", "/s"), ("ce-type", "t")];
-    let over = send(&house.router, post(&headers, vec![b'x'; 5_001])).await;
+    // Over the least there is: it holds the step, which the limit of a body cuts to 10,000 bytes.
+    let first = Slow::begin(&house, vec![b' '; 5_000]).await;
+    let over = send(&house.router, of_other(post(&BINARY, vec![b'x'; 5_001]))).await;
     over.assert_problem(503, "overloaded");
     assert_eq!(over.headers["retry-after"], "1");
-    assert_eq!(
-        send(&house.router, post(&headers, vec![b'x'; 5_000])).await.status,
-        202,
-        "what fits is taken"
-    );
-    feed.send(Ok(Frame::data(Bytes::from(event_json("1"))))).await.expect("read");
-    drop(feed);
-    assert_eq!(first.await.expect("no panic").status, 202);
-    assert_eq!(
-        send(&house.router, post(&headers, vec![b'x'; 10_000])).await.status,
-        202,
-        "all of it is back"
-    );
+    let fits = send(&house.router, of_other(post(&BINARY, vec![b'x'; 5_000]))).await;
+    assert_eq!(fits.status, 202, "what fits is taken");
+    assert_eq!(first.end(event_json("1")).await.status, 202);
+    let all = send(&house.router, post(&BINARY, vec![b'x'; 10_000])).await;
+    assert_eq!(all.status, 202, "all of it is back");
+}
+
+#[tokio::test]
+async fn a_tenant_over_its_share_is_refused_and_others_are_not() {
+    let limits = Config { body_limit_bytes: 10_000, bytes_in_flight_max: 40_000, ..config() };
+    let house = house_with(limits).await;
+    let held = [Slow::begin(&house, vec![b' '; 5_000]).await, Slow::begin(&house, vec![b' '; 5_000]).await];
+    let over = send(&house.router, post(&BINARY, "x")).await;
+    over.assert_problem(503, "overloaded");
+    assert_eq!(over.headers["retry-after"], "1");
+    assert!(over.json["detail"].as_str().is_some_and(|d| d.contains("of this tenant")), "{over:?}");
+    let other = send(&house.router, of_other(post(&BINARY, vec![b'x'; 10_000]))).await;
+    assert_eq!(other.status, 202, "the other half is for the others");
+    for (n, slow) in held.into_iter().enumerate() {
+        assert_eq!(slow.end(event_json(&n.to_string())).await.status, 202);
+    }
+    assert_eq!(send(&house.router, post(&BINARY, "x")).await.status, 202, "its share is back");
+}
+
+#[tokio::test]
+async fn idle_bodies_do_not_shut_the_door() {
+    let house = house().await;
+    let mut idle = Vec::new();
+    for _ in 0..64 {
+        idle.push(Slow::begin(&house, b" ".to_vec()).await);
+    }
+    assert_eq!(send(&house.router, of_other(post(&BINARY, vec![b'x'; 500_000]))).await.status, 202);
+    assert_eq!(send(&house.router, post(&BINARY, vec![b'x'; 500_000])).await.status, 202);
+    let last = idle.pop().expect("64 of them");
+    assert_eq!(last.end(event_json("1")).await.status, 202, "it was only slow");
+    for slow in idle {
+        slow.answer.abort();
+    }
 }
 
 #[test]
@@ -156,6 +213,9 @@ fn problems_are_a_table_without_doubles() {
     for problem in Problem::ALL {
         assert!(problem.code().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'));
         assert!((400..600).contains(&problem.status()), "{problem:?}");
-        assert!(problem.retry_after_secs().is_none() || problem.status() == 503, "{problem:?}");
+        assert!(
+            problem.retry_after_secs().is_none() || [429, 503].contains(&problem.status()),
+            "{problem:?}"
+        );
     }
 }
