@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mailrail_log::StoppedPartitions;
 use mailrail_types::PartitionCount;
 
 /// Settings of stage one.
@@ -10,6 +11,8 @@ use mailrail_types::PartitionCount;
 pub struct Config {
     /// The pipeline, as mailbox names carry it.
     pub pipeline: Arc<str>,
+    /// The region that mailbox names carry; empty where there is one.
+    pub region: Arc<str>,
     /// Events come from here.
     pub events_topic: String,
     /// Deliveries go here.
@@ -22,6 +25,8 @@ pub struct Config {
     pub partitions: PartitionCount,
     /// How long a delivery is owed, from the acceptance of its event.
     pub delivery_lifetime: Duration,
+    /// Where partitions that stand still are counted.
+    pub stopped: StoppedPartitions,
     /// Between two commits.
     pub commit_interval: Duration,
     /// How long a partition may finish its batch when it is revoked.

@@ -1,33 +1,34 @@
 //! Match → delivery.
 
-use mailrail_types::{Delivery, DeliveryId, Event, History, Mailbox, Subscription, Timestamp};
+use mailrail_types::{Delivery, DeliveryId, Event, History, Mailbox, Timestamp};
 
 use crate::Config;
+use crate::targets::Target;
 
-/// The delivery that `subscription` is owed. Its id follows from event and subscription; its deadline from the acceptance
-/// of the event, so that matching later does not lengthen it. One mailbox for each recipient, in order.
+/// The delivery that `target` is owed. Its id follows from event and subscription; its deadline from the acceptance
+/// of the event, so that matching later does not lengthen it.
 pub(crate) fn fan_out(
     event: &Event,
-    subscription: &Subscription,
+    target: Target,
+    mailbox: Mailbox,
     setup_seq: u64,
     now: Timestamp,
     config: &Config,
 ) -> Delivery {
+    let lifetime = match event.forwarded {
+        Some(_) => mailrail_surfaces::FORWARD_LIFETIME.min(config.delivery_lifetime),
+        None => config.delivery_lifetime,
+    };
     Delivery {
-        id: DeliveryId::derive(&event.id, &event.tenant, &subscription.id),
+        id: DeliveryId::derive(&event.id, &event.tenant, &target.subscription),
         event: event.clone(),
-        app: subscription.app.clone(),
-        subscription: subscription.id.clone(),
-        endpoint: subscription.endpoint.clone(),
-        mailbox: Mailbox {
-            pipeline: config.pipeline.clone(),
-            tenant: event.tenant.clone(),
-            endpoint: subscription.endpoint.clone(),
-            bucket: 0,
-        },
+        app: target.app,
+        subscription: target.subscription,
+        endpoint: target.endpoint,
+        mailbox,
         setup_seq,
         matched_at: now,
-        deadline: event.accepted_at.plus(config.delivery_lifetime),
+        deadline: event.accepted_at.plus(lifetime),
         history: History::default(),
         unknown: bytes::Bytes::new(),
     }

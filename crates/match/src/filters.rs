@@ -1,7 +1,7 @@
 //! Compiled filters, kept from event to event.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mailrail_filter::Filter;
 use mailrail_store::TenantView;
@@ -23,23 +23,28 @@ pub(crate) struct Filters {
 impl Filters {
     /// The compiled filters of this version of the tenant. Subscriptions without a filter are not in it.
     pub(crate) fn of(&self, view: &TenantView) -> Compiled {
-        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((seq, compiled)) = tenants.get(&view.tenant.id)
+        if let Some((seq, compiled)) = self.lock().get(&view.tenant.id)
             && *seq == view.seq
         {
             return compiled.clone();
         }
+        // Outside the lock: other tenants' events must not wait for this one's filters. Two partitions may do it twice.
         let compiled: Compiled = Arc::new(
             view.subscriptions
                 .values()
                 .filter_map(|s| s.filter.as_ref().map(|f| (s.id.clone(), compile(&view.tenant.id, &s.id, f))))
                 .collect(),
         );
+        let mut tenants = self.lock();
         if tenants.len() >= TENANTS_MAX {
             tenants.clear();
         }
         tenants.insert(view.tenant.id.clone(), (view.seq, compiled.clone()));
         compiled
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, (u64, Compiled)>> {
+        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Stage one: decide which subscriptions want an event, and put one delivery for each into its mailbox.
 //!
-//! The path of a record: [`decode`] → [`find_matches`] → [`fan_out`] → [`append`], in the order of the partition; then its
+//! The path of a record: [`decode`] → [`targets`] (with [`find_matches`]) → [`tag`] → [`fan_out`] → [`append`], in the order of the partition; then its
 //! offset may be committed.
 //!
 //! **Always holds**: an offset is committed only after every delivery of the events below it was acknowledged by the log;
@@ -17,6 +17,8 @@ mod filters;
 mod find_matches;
 mod partition;
 mod service;
+mod tag;
+mod targets;
 
 pub use config::Config;
 pub use service::Service;

@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailrail_log::{Claim, Committed, Log, LogError, Owner, Readers, StoredRecord};
+use mailrail_limits::Sizer;
+use mailrail_log::{Claim, Committed, Log, LogError, Owner, Owning, Readers, StoredRecord};
 use mailrail_store::Directory;
-use mailrail_telemetry::MatchMetrics;
+use mailrail_telemetry::{MailboxMetrics, MatchMetrics};
 use mailrail_types::Event;
 
+use crate::Config;
 use crate::append::Outbox;
 use crate::config::BATCH_RECORDS_MAX;
 use crate::decode::{Decoded, decode};
 use crate::fan_out::fan_out;
 use crate::filters::Filters;
-use crate::find_matches::find_matches;
 use crate::service::Clock;
-use crate::{Config, append};
+use crate::tag::tag;
+use crate::targets::targets;
 
 /// After a reader said that the log does not answer.
 const READ_PAUSE: Duration = Duration::from_millis(500);
@@ -28,13 +30,15 @@ pub(crate) struct Matching {
     pub(crate) readers: Box<dyn Readers>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) filters: Filters,
+    pub(crate) sizer: Sizer,
     pub(crate) metrics: MatchMetrics,
+    pub(crate) mailboxes: MailboxMetrics,
     pub(crate) clock: Clock,
 }
 
 #[async_trait]
 impl Owner for Matching {
-    async fn own(&self, claim: Claim) -> Result<Option<Committed>, LogError> {
+    async fn own(&self, claim: Claim) -> Owning {
         self.metrics.partitions.inc();
         let _owned = OnDrop(|| {
             self.metrics.partitions.dec();
@@ -45,6 +49,7 @@ impl Owner for Matching {
             let batch = tokio::select! {
                 biased;
                 () = claim.stop.cancelled() => return Ok(last),
+                () = claim.cut.cancelled() => return Ok(last),
                 batch = reader.next(BATCH_RECORDS_MAX) => batch,
             };
             let batch = match batch {
@@ -61,7 +66,7 @@ impl Owner for Matching {
             let done = tokio::select! {
                 biased;
                 done = self.pass(claim.partition, &batch) => done,
-                () = cut_off(&claim, self.config.hand_over) => return Ok(last),
+                () = claim.cut.cancelled() => return Ok(last),
             };
             let position = Committed { offset: done, metadata: String::new() };
             claim.position.set(position.clone());
@@ -89,7 +94,7 @@ impl Matching {
                 }
             }
         }
-        append::append_all(&*self.log, &self.config, outbox, &self.metrics).await;
+        outbox.append(&*self.log, &self.config, &self.metrics).await;
         batch.last().map_or(0, |record| record.offset + 1)
     }
 
@@ -99,27 +104,26 @@ impl Matching {
             self.directory.reached(event.setup_seq).await;
         }
         self.metrics.events.inc();
+        // Filters may take a while: others on this thread come first now and then.
+        tokio::task::yield_now().await;
         let view = self.directory.tenant(&event.tenant);
-        let matches = view
-            .as_ref()
-            .map(|view| find_matches(view, &self.filters, event, &self.metrics))
-            .unwrap_or_default();
-        let Some(view) = view.filter(|_| !matches.is_empty()) else {
+        let targets =
+            view.as_ref().map(|view| targets(view, &self.filters, event, &self.metrics)).unwrap_or_default();
+        let Some(view) = view.filter(|_| !targets.is_empty()) else {
             self.metrics.unmatched.inc();
             return;
         };
         let now = (self.clock)();
-        for subscription in matches {
-            let delivery = fan_out(event, &subscription, view.seq, now, &self.config);
+        for target in targets {
+            let class = self.directory.class(&target.class);
+            let mailbox = tag(&self.config, &self.sizer, &self.mailboxes, &class, event, &target).await;
+            let delivery = fan_out(event, target, mailbox, view.seq, now, &self.config);
             outbox.deliver(&delivery, self.config.partitions);
+            if outbox.is_full() {
+                outbox.append(&*self.log, &self.config, &self.metrics).await;
+            }
         }
     }
-}
-
-/// Resolves when the partition was asked to stop and the time for finishing is over.
-async fn cut_off(claim: &Claim, hand_over: Duration) {
-    claim.stop.cancelled().await;
-    tokio::time::sleep(hand_over.mul_f32(0.8)).await;
 }
 
 struct OnDrop<F: Fn()>(F);

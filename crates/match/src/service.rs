@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use mailrail_limits::Sizer;
 use mailrail_log::{Log, LogError, OwnOptions, Subject, own_partitions};
 use mailrail_store::Directory;
-use mailrail_telemetry::MatchMetrics;
+use mailrail_telemetry::Metrics;
 use mailrail_types::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +28,8 @@ impl std::fmt::Debug for Service {
 }
 
 impl Service {
-    /// A service over a log and the view of what tenants set up. `clock` gives the time that deliveries are stamped with.
+    /// A service over a log, the view of what tenants set up, and the sizer of mailboxes. `clock` gives the time that
+    /// deliveries are stamped with.
     ///
     /// # Errors
     /// [`LogError`] when no client for reading can be made.
@@ -35,12 +37,23 @@ impl Service {
         config: Config,
         log: Arc<dyn Log>,
         directory: Arc<Directory>,
-        metrics: MatchMetrics,
+        sizer: Sizer,
+        metrics: &Metrics,
         clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     ) -> Result<Self, LogError> {
         let readers = log.readers()?;
-        let filters = Filters::default();
-        Ok(Self { matching: Arc::new(Matching { config, log, readers, directory, filters, metrics, clock }) })
+        let matching = Matching {
+            config,
+            log,
+            readers,
+            directory,
+            filters: Filters::default(),
+            sizer,
+            metrics: metrics.matching.clone(),
+            mailboxes: metrics.mailbox.clone(),
+            clock,
+        };
+        Ok(Self { matching: Arc::new(matching) })
     }
 
     /// Works until `stop`; then every partition finishes its batch and the group is left.
@@ -50,7 +63,11 @@ impl Service {
     pub async fn run(self, stop: CancellationToken) -> Result<(), LogError> {
         let config = &self.matching.config;
         let subject = Subject { topic: config.events_topic.clone(), group: config.group.clone() };
-        let options = OwnOptions { commit_interval: config.commit_interval, hand_over: config.hand_over };
+        let options = OwnOptions {
+            commit_interval: config.commit_interval,
+            hand_over: config.hand_over,
+            stopped: config.stopped.clone(),
+        };
         own_partitions(self.matching.log.clone(), subject, self.matching, options, stop).await
     }
 }

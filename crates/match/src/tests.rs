@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mailrail_log::{LocalLog, Log, NewRecord, ORIGIN_HEADER, StoredRecord, TopicSpec};
+use mailrail_limits::{LocalWindows, Sizer};
+use mailrail_log::{LocalLog, Log, NewRecord, ORIGIN_HEADER, StoppedPartitions, StoredRecord, TopicSpec};
 use mailrail_store::{Directory, EncryptionKey, Store, TenantSetup};
 use mailrail_telemetry::Metrics;
 use mailrail_types::*;
@@ -22,6 +23,7 @@ struct Rig {
     log: Arc<dyn Log>,
     store: Store,
     directory: Arc<Directory>,
+    sizer: Sizer,
     metrics: Metrics,
     stop_following: CancellationToken,
     _folder: tempfile::TempDir,
@@ -48,7 +50,9 @@ impl Rig {
         let directory = Directory::load(store.clone()).await.expect("directory");
         let stop_following = CancellationToken::new();
         tokio::spawn(directory.clone().follow(stop_following.clone()));
-        Rig { log: Arc::new(log), store, directory, metrics: Metrics::new(), stop_following, _folder: folder }
+        let sizer = Sizer::new(Arc::new(LocalWindows::default()), Arc::new(|| Timestamp(7_000)));
+        let (log, metrics) = (Arc::new(log), Metrics::new());
+        Rig { log, store, directory, sizer, metrics, stop_following, _folder: folder }
     }
 
     /// Subscriptions `(id, event type, pattern)`, each to an endpoint of its own name.
@@ -56,7 +60,8 @@ impl Rig {
         let endpoint = |(id, _, _): &(&str, &str, Option<&str>)| {
             let (id, app) = (name(id), name("app"));
             let url = "https://receiver.example.com/".to_owned();
-            Endpoint { id, app, url, secrets: Vec::new(), headers: Vec::new(), timeout: None }.into()
+            let class = name("tolerant");
+            Endpoint { id, app, url, secrets: Vec::new(), headers: Vec::new(), class, timeout: None }.into()
         };
         let subscription = |(id, event_type, pattern): &(&str, &str, Option<&str>)| Subscription {
             id: name(id),
@@ -70,7 +75,7 @@ impl Rig {
             apps: vec![App { id: name("app"), name: String::new() }],
             endpoints: subscriptions.iter().map(endpoint).collect(),
             subscriptions: subscriptions.iter().map(subscription).collect(),
-            ..TenantSetup::new(Tenant { id: name("acme"), name: String::new() })
+            ..TenantSetup::new(Tenant { id: name("acme"), name: String::new(), source_class: name("strict") })
         };
         let applied = self.store.apply(&[setup], true).await.expect("applied");
         self.directory.reached(applied.seq).await;
@@ -80,12 +85,14 @@ impl Rig {
     fn config(&self) -> Config {
         Config {
             pipeline: "default".into(),
+            region: "".into(),
             events_topic: "events".into(),
             deliveries_topic: "deliveries".into(),
             quarantine_topic: "quarantine".into(),
             group: "match".into(),
             partitions: PartitionCount(PARTITIONS.try_into().expect("not zero")),
             delivery_lifetime: Duration::from_secs(60),
+            stopped: StoppedPartitions::default(),
             commit_interval: Duration::from_millis(20),
             hand_over: Duration::from_secs(5),
         }
@@ -94,7 +101,7 @@ impl Rig {
     fn run(&self) -> (CancellationToken, tokio::task::JoinHandle<()>) {
         let clock = Arc::new(|| Timestamp(7_000));
         let (log, directory) = (self.log.clone(), self.directory.clone());
-        let service = Service::new(self.config(), log, directory, self.metrics.matching.clone(), clock)
+        let service = Service::new(self.config(), log, directory, self.sizer.clone(), &self.metrics, clock)
             .expect("service");
         let stop = CancellationToken::new();
         let token = stop.clone();
@@ -158,6 +165,7 @@ fn event(id: &str, event_type: &str, body: &'static str) -> Event {
         trace: None,
         accepted_at: Timestamp(5_000),
         setup_seq: 0,
+        forwarded: None,
         unknown: Bytes::new(),
     }
 }
@@ -210,9 +218,10 @@ async fn a19_matching_twice_gives_the_same_deliveries() {
     let mut config = rig.config();
     config.group = "match-again".into();
     let clock = Arc::new(|| Timestamp(9_000));
-    let metrics = Metrics::new().matching;
+    let metrics = Metrics::new();
     let service =
-        Service::new(config, rig.log.clone(), rig.directory.clone(), metrics, clock).expect("service");
+        Service::new(config, rig.log.clone(), rig.directory.clone(), rig.sizer.clone(), &metrics, clock)
+            .expect("service");
     let stop = CancellationToken::new();
     let token = stop.clone();
     let task = tokio::spawn(async move { service.run(token).await.expect("ran") });
@@ -272,4 +281,29 @@ async fn a10_an_event_is_not_called_unwanted_on_an_older_set_up() {
     stop.cancel();
     task.await.expect("stopped");
     assert_eq!(rig.deliveries().await.len(), 1);
+}
+
+/// A wide fan-out of large bodies is appended in bounded parts, in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn i14_a_wide_fan_out_is_appended_in_bounded_parts() {
+    let rig = Rig::start().await;
+    let names: Vec<String> = (0..60).map(|n| format!("s{n}")).collect();
+    let subscriptions: Vec<_> = names.iter().map(|n| (n.as_str(), "push", None)).collect();
+    rig.apply(&subscriptions).await;
+    let body = Bytes::from(vec![b'x'; 400 * 1024]);
+    for n in 0..2 {
+        let large = Event { body: body.clone(), ..event(&n.to_string(), "push", "") };
+        rig.append(mailrail_wire::encode_event(&large)).await;
+    }
+    rig.run_until(2).await;
+    let deliveries = rig.deliveries().await;
+    assert_eq!(deliveries.len(), 120);
+    for name in &names {
+        let of: Vec<_> = deliveries
+            .iter()
+            .filter(|d| d.subscription.as_str() == name)
+            .map(|d| &d.event.attributes.id)
+            .collect();
+        assert_eq!(of, ["0", "1"], "each mailbox in order");
+    }
 }
