@@ -73,9 +73,14 @@ async fn with_permit(
     }
 }
 
+/// What the reply means, by the failure policy of the delivery's surface.
 fn verdict(shared: &Shared, held: &Held, number: u32, reply: &Reply, now: Timestamp) -> Outcome {
-    let (schedule, deadline) = (&shared.config.retry, held.delivery.deadline);
-    classify(&reply.result, reply.retry_after, number, now, schedule, deadline, shared.unit_random())
+    let (result, asked, deadline) = (&reply.result, reply.retry_after, held.delivery.deadline);
+    let random = shared.unit_random();
+    match held.delivery.event.forwarded {
+        Some(_) => mailrail_surfaces::classify_forwarded(result, asked, number, now, deadline, random),
+        None => classify(result, asked, number, now, &shared.config.retry, deadline, random),
+    }
 }
 
 /// The end of a delivery for which nothing was sent; its number is that of the last request.

@@ -1,7 +1,7 @@
 //! What is given up → dead-letters topic.
 
 use bytes::Bytes;
-use mailrail_log::NewRecord;
+use mailrail_log::{LogError, NewRecord};
 use mailrail_types::{DeadLetter, DeadReason};
 
 use crate::decode::Held;
@@ -9,8 +9,16 @@ use crate::record::append;
 use crate::service::Shared;
 
 /// Writes the dead letter: the delivery with its payload, why, and its last attempts. A letter that is larger than the log
-/// takes goes without the attempts; they are in the attempts topic. `false`: it is not written.
-pub(crate) async fn bury(shared: &Shared, partition: u32, held: &Held, reason: DeadReason) -> bool {
+/// takes goes without the attempts; they are in the attempts topic.
+///
+/// # Errors
+/// When the log cannot take it at all.
+pub(crate) async fn bury(
+    shared: &Shared,
+    partition: u32,
+    held: &Held,
+    reason: DeadReason,
+) -> Result<(), LogError> {
     tracing::info!(
         delivery.id = %held.delivery.id, tenant = %held.delivery.event.tenant, endpoint = %held.delivery.endpoint,
         reason = reason.code(), attempts = held.delivery.history.attempts, "delivery given up"
@@ -23,11 +31,13 @@ pub(crate) async fn bury(shared: &Shared, partition: u32, held: &Held, reason: D
         unknown: Bytes::new(),
     };
     let topic = &shared.config.dead_letters_topic;
-    if append(shared, topic, partition, vec![letter_record(&letter)]).await {
-        return true;
+    match append(shared, topic, partition, letter_record(&letter)).await {
+        Err(LogError::TooLarge { .. }) => {
+            letter.attempts.clear();
+            append(shared, topic, partition, letter_record(&letter)).await
+        }
+        result => result,
     }
-    letter.attempts.clear();
-    append(shared, topic, partition, vec![letter_record(&letter)]).await
 }
 
 fn letter_record(letter: &DeadLetter) -> NewRecord {

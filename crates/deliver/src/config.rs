@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mailrail_log::StoppedPartitions;
 use mailrail_mailbox::Limits;
 use mailrail_policy::RetrySchedule;
 
@@ -29,6 +30,8 @@ pub struct Config {
     pub attempt_timeout: Duration,
     /// When a failed delivery is tried again.
     pub retry: RetrySchedule,
+    /// Where partitions that stand still are counted.
+    pub stopped: StoppedPartitions,
     /// Between two commits.
     pub commit_interval: Duration,
     /// How long running attempts may finish when a partition is revoked or the process stops.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mailrail_log::{Claim, Committed, LogError, Reader, StoredRecord};
 use mailrail_mailbox::{Checkpoint, Offered, RecentIds, Settlement, Window};
-use mailrail_types::{Attempt, DeliveryId, Timestamp};
+use mailrail_types::{Attempt, DeliveryId};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -18,6 +18,7 @@ use crate::budget::Share;
 use crate::config::{BATCH_RECORDS_MAX, RECENT_IDS};
 use crate::decode::{Held, decode};
 use crate::record::{quarantine, record};
+use crate::resolve::tolerates_reordering;
 use crate::service::Shared;
 use crate::settle::settle;
 
@@ -33,7 +34,7 @@ enum Step {
     /// An attempt ended.
     Attempted { offset: u64, held: Box<Held>, attempt: Box<Attempt> },
     /// The record of an attempt is in the log, or cannot be.
-    Recorded { offset: u64, retry: Option<(Box<Held>, Timestamp)>, written: bool },
+    Recorded { offset: u64, again: Option<(Box<Held>, Settlement)>, written: Result<(), LogError> },
 }
 
 /// A partition that this process owns.
@@ -77,7 +78,7 @@ impl Partition {
         })
     }
 
-    /// Works until asked to stop, then lets what runs finish. Dropped, it cuts every attempt.
+    /// Works until asked to stop, then lets what runs finish. Cut, it returns when no attempt runs any more.
     pub(crate) async fn run(mut self) -> Result<Option<Committed>, LogError> {
         let mut tick = tokio::time::interval(self.shared.config.commit_interval);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -93,8 +94,12 @@ impl Partition {
             let sleep =
                 if paused.is_zero() { self.time_to_next_due() } else { paused.min(self.time_to_next_due()) };
             tokio::select! {
+                () = self.claim.cut.cancelled() => {
+                    self.tasks.shutdown().await;
+                    return Ok(None);
+                }
                 () = self.claim.stop.cancelled(), if !self.draining => self.draining = true,
-                Some(step) = self.tasks.join_next() => self.take_step(step),
+                Some(step) = self.tasks.join_next() => self.take_step(step)?,
                 batch = self.reader.next(BATCH_RECORDS_MAX), if taking => self.take_batch(batch)?,
                 () = tokio::time::sleep(sleep), if !self.draining => {}
                 _ = tick.tick() => self.put_position(),
@@ -167,35 +172,37 @@ impl Partition {
         let shared = self.shared.clone();
         self.tasks.spawn(async move {
             let written = quarantine(&shared, partition, &unreadable, &problem).await;
-            Step::Recorded { offset, retry: None, written }
+            Step::Recorded { offset, again: None, written }
         });
     }
 
-    fn take_step(&mut self, step: Result<Step, JoinError>) {
+    fn take_step(&mut self, step: Result<Step, JoinError>) -> Result<(), LogError> {
         match step {
             Ok(Step::NotStarted) => {}
             Ok(Step::Attempted { offset, mut held, attempt }) => {
-                let settlement = settle(&mut held, *attempt, &self.shared.metrics);
+                let aside = tolerates_reordering(&self.shared.directory, &held.delivery);
+                let settlement = settle(&mut held, *attempt, aside, &self.shared.metrics);
                 if settlement == Settlement::Ended {
                     // The mailbox goes on; the commit waits for the record.
                     self.window.settle(offset, settlement);
                 }
                 self.record(offset, held, settlement);
             }
-            Ok(Step::Recorded { offset, retry: Some((held, due)), .. }) => {
+            // What cannot be recorded is not done: the partition fails, says so, and starts again.
+            Ok(Step::Recorded { written: Err(error), .. }) => return Err(error),
+            Ok(Step::Recorded { offset, again: Some((held, settlement)), .. }) => {
                 self.held.insert(offset, held);
-                self.window.settle(offset, Settlement::Retry(due));
+                self.window.settle(offset, settlement);
             }
-            Ok(Step::Recorded { offset, retry: None, written }) => {
-                if written {
-                    self.window.recorded(offset);
-                    self.moved = true;
-                }
+            Ok(Step::Recorded { offset, again: None, .. }) => {
+                self.window.recorded(offset);
+                self.moved = true;
             }
             // The partition starts again from its committed offset, and with it the delivery whose task broke.
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(_) => {}
         }
+        Ok(())
     }
 
     /// Writes what an attempt came to. A retry is settled after its record is in the log, so that attempts never outrun
@@ -204,11 +211,8 @@ impl Partition {
         let (shared, partition) = (self.shared.clone(), self.claim.partition);
         self.tasks.spawn(async move {
             let written = record(&shared, partition, &held).await;
-            let retry = match settlement {
-                Settlement::Retry(due) => Some((held, due)),
-                Settlement::Ended => None,
-            };
-            Step::Recorded { offset, retry, written }
+            let again = (settlement != Settlement::Ended).then_some((held, settlement));
+            Step::Recorded { offset, again, written }
         });
     }
 

@@ -1,47 +1,53 @@
 //! Attempt → attempts topic; and the dead letter before it, when there is one. Nothing ends in silence.
 
 use bytes::Bytes;
-use mailrail_log::{NewRecord, StoredRecord, append_insistently, quarantine_record};
+use mailrail_log::{LogError, NewRecord, StoredRecord, append_insistently, quarantine_record};
 use mailrail_types::{Attempt, Outcome};
 
 use crate::bury::bury;
 use crate::decode::Held;
 use crate::service::Shared;
 
-/// Writes what became of a delivery; `true` once the log has it. Otherwise, and when this is dropped because the partition
-/// leaves, the delivery is not done, and its next owner does it again.
-pub(crate) async fn record(shared: &Shared, partition: u32, held: &Held) -> bool {
-    let Some(attempt) = held.attempts.last() else { return false };
-    if let Outcome::Dead(reason) = attempt.outcome
-        && !bury(shared, partition, held, reason).await
-    {
-        return false;
+/// Writes what became of a delivery; returns once the log has it. Dropped because the partition leaves, the delivery is not done,
+/// and its next owner does it again.
+///
+/// # Errors
+/// When the log cannot take it at all.
+pub(crate) async fn record(shared: &Shared, partition: u32, held: &Held) -> Result<(), LogError> {
+    let Some(attempt) = held.attempts.last() else { return Ok(()) };
+    if let Outcome::Dead(reason) = attempt.outcome {
+        bury(shared, partition, held, reason).await?;
     }
-    append(shared, &shared.config.attempts_topic, partition, vec![attempt_record(held, attempt)]).await
+    append(shared, &shared.config.attempts_topic, partition, attempt_record(held, attempt)).await
 }
 
 /// Sets a record aside that cannot be understood.
+///
+/// # Errors
+/// When the log cannot take it at all.
 pub(crate) async fn quarantine(
     shared: &Shared,
     partition: u32,
     record: &StoredRecord,
     problem: &str,
-) -> bool {
+) -> Result<(), LogError> {
     shared.metrics.quarantined.inc();
     tracing::error!(partition, offset = record.offset, problem, "delivery record goes to quarantine");
     let set_aside = quarantine_record(&shared.config.deliveries_topic, partition, record, problem);
-    append(shared, &shared.config.quarantine_topic, partition, vec![set_aside]).await
+    append(shared, &shared.config.quarantine_topic, partition, set_aside).await
 }
 
-/// Appends until the log has it; `false` when the log cannot take it at all.
-pub(crate) async fn append(shared: &Shared, topic: &str, partition: u32, records: Vec<NewRecord>) -> bool {
-    match append_insistently(&*shared.log, topic, partition, records).await {
-        Ok(()) => true,
-        Err(error) => {
-            tracing::error!(topic, partition, %error, "a record cannot be appended; its delivery is not done");
-            false
-        }
-    }
+/// Appends until the log has it.
+///
+/// # Errors
+/// When the log cannot take it at all.
+pub(crate) async fn append(
+    shared: &Shared,
+    topic: &str,
+    partition: u32,
+    record: NewRecord,
+) -> Result<(), LogError> {
+    append_insistently(&*shared.log, topic, partition, vec![record]).await
 }
 
 fn attempt_record(held: &Held, attempt: &Attempt) -> NewRecord {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mailrail_store::Directory;
+use mailrail_store::{Directory, TenantView};
 use mailrail_types::{CancelReason, Delivery, Endpoint};
 
 /// The endpoint, or why the delivery is no longer owed. Looked up at each attempt: a changed URL or secret holds for the
@@ -16,8 +16,30 @@ pub(crate) async fn resolve(
         directory.reached(delivery.setup_seq).await;
     }
     let view = directory.tenant(&delivery.event.tenant).ok_or(CancelReason::TenantDeleted)?;
-    if !view.subscriptions.contains_key(&delivery.subscription) {
+    if !is_still_wanted(&view, delivery) {
         return Err(CancelReason::SubscriptionDeleted);
     }
     view.endpoints.get(&delivery.endpoint).cloned().ok_or(CancelReason::EndpointDeleted)
+}
+
+/// Whether what matched the event is still there: the subscription, or the cell in the integration's list.
+fn is_still_wanted(view: &TenantView, delivery: &Delivery) -> bool {
+    match delivery.event.forwarded.as_deref() {
+        Some(forwarded) => view
+            .integrations
+            .get(&forwarded.integration)
+            .is_some_and(|i| i.cells.contains(&delivery.endpoint)),
+        None => view.subscriptions.contains_key(&delivery.subscription),
+    }
+}
+
+/// Whether the mailbox of this delivery may go on without it, by the class that it has now. The same attribute decides
+/// the width of the mailbox (crate `match`).
+pub(crate) fn tolerates_reordering(directory: &Directory, delivery: &Delivery) -> bool {
+    let Some(view) = directory.tenant(&delivery.event.tenant) else { return false };
+    let endpoint = view.endpoints.get(&delivery.endpoint).map(|e| &**e);
+    let forwarded = delivery.event.forwarded.as_deref();
+    let integration = forwarded.and_then(|f| view.integrations.get(&f.integration)).map(|i| &**i);
+    mailrail_surfaces::mailbox_class(&delivery.event, endpoint, integration)
+        .is_some_and(|class| directory.class(&class).tolerates_reordering)
 }

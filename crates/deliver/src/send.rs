@@ -6,6 +6,8 @@ use mailrail_egress::{Egress, Request};
 use mailrail_policy::parse_retry_after;
 use mailrail_types::{AttemptResult, Timestamp};
 
+use crate::prepare::Prepared;
+
 /// What one request brought.
 pub(crate) struct Reply {
     pub(crate) result: AttemptResult,
@@ -14,8 +16,9 @@ pub(crate) struct Reply {
 }
 
 /// Sends the request. Cannot fail: whatever happens is a status or an error code.
-pub(crate) async fn send(egress: &Egress, request: Request<'_>, now: Timestamp) -> Reply {
-    let response = egress.post(request).await;
+pub(crate) async fn send(egress: &Egress, prepared: Prepared<'_>, now: Timestamp) -> Reply {
+    let Prepared { method, url, headers, body, timeout } = prepared;
+    let response = egress.send(method, Request { url: &url, headers, body, timeout }).await;
     Reply {
         retry_after: parse_retry_after(&response.retry_after, now),
         result: AttemptResult { status: response.status, error: response.error, excerpt: response.excerpt },

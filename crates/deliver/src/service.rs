@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailrail_egress::Egress;
-use mailrail_log::{Claim, Committed, Log, LogError, OwnOptions, Owner, Readers, Subject, own_partitions};
+use mailrail_log::{Claim, Log, LogError, OwnOptions, Owner, Owning, Readers, Subject, own_partitions};
 use mailrail_store::Directory;
 use mailrail_telemetry::DeliverMetrics;
 use mailrail_types::Timestamp;
@@ -88,19 +88,37 @@ impl Service {
     pub async fn run(self, stop: CancellationToken) -> Result<(), LogError> {
         let config = &self.0.config;
         let subject = Subject { topic: config.deliveries_topic.clone(), group: config.group.clone() };
-        let options = OwnOptions { commit_interval: config.commit_interval, hand_over: config.hand_over };
+        let options = OwnOptions {
+            commit_interval: config.commit_interval,
+            hand_over: config.hand_over,
+            stopped: config.stopped.clone(),
+        };
         own_partitions(self.0.log.clone(), subject, Arc::new(Partitions(self.0)), options, stop).await
     }
 }
 
 struct Partitions(Arc<Shared>);
 
+/// Counts an owned partition, however its owner ends.
+struct Owned<'a>(&'a DeliverMetrics);
+
+impl<'a> Owned<'a> {
+    fn new(metrics: &'a DeliverMetrics) -> Self {
+        metrics.partitions.inc();
+        Self(metrics)
+    }
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        self.0.partitions.dec();
+    }
+}
+
 #[async_trait]
 impl Owner for Partitions {
-    async fn own(&self, claim: Claim) -> Result<Option<Committed>, LogError> {
-        self.0.metrics.partitions.inc();
-        let result = Partition::claim(self.0.clone(), claim)?.run().await;
-        self.0.metrics.partitions.dec();
-        result
+    async fn own(&self, claim: Claim) -> Owning {
+        let _owned = Owned::new(&self.0.metrics);
+        Partition::claim(self.0.clone(), claim)?.run().await
     }
 }

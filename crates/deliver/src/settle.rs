@@ -6,8 +6,14 @@ use mailrail_types::{Attempt, DeadLetter, Outcome};
 
 use crate::decode::Held;
 
-/// Notes the attempt on the delivery and says how its mailbox goes on.
-pub(crate) fn settle(held: &mut Held, attempt: Attempt, metrics: &DeliverMetrics) -> Settlement {
+/// Notes the attempt on the delivery and says how its mailbox goes on. `set_aside`: its class tolerates reordering, so a
+/// failed delivery does not hold the rest.
+pub(crate) fn settle(
+    held: &mut Held,
+    attempt: Attempt,
+    set_aside: bool,
+    metrics: &DeliverMetrics,
+) -> Settlement {
     let outcome = attempt.outcome;
     count(held, &attempt, metrics);
     let history = &mut held.delivery.history;
@@ -22,6 +28,7 @@ pub(crate) fn settle(held: &mut Held, attempt: Attempt, metrics: &DeliverMetrics
         held.attempts.remove(0);
     }
     match outcome {
+        Outcome::Retry { due, .. } if set_aside => Settlement::SetAside(due),
         Outcome::Retry { due, .. } => Settlement::Retry(due),
         Outcome::Delivered | Outcome::Dead(_) | Outcome::Cancelled(_) => Settlement::Ended,
     }

@@ -53,6 +53,21 @@ async fn s01_a_retry_holds_its_mailbox_and_keeps_its_id() {
     assert_eq!(outcomes.iter().filter(|o| **o == Outcome::Delivered).count(), 5);
 }
 
+/// S29, S15: a class that tolerates reordering lets the rest of the mailbox go on without a failed delivery.
+#[tokio::test(flavor = "multi_thread")]
+async fn s29_a_tolerant_mailbox_sets_the_failed_one_aside() {
+    let rig = Rig::start("first=1:503").await.tolerant().await;
+    let rig = rig.with_waits(vec![Duration::from_millis(400)]);
+    rig.append_numbered(0..5).await;
+    let run = rig.run();
+    rig.wait_done(5).await;
+    run.stop().await;
+    let receipts = rig.receiver.receipts();
+    let seen: Vec<_> = receipts.iter().map(|r| (r.order.as_ref().map(|o| o.sequence), r.attempt)).collect();
+    let first = |n| (Some(n), Some(1));
+    assert_eq!(seen, [first(0), first(1), first(2), first(3), first(4), (Some(0), Some(2))]);
+}
+
 /// A45: a refusal for good, and a schedule that is used up, end in the dead letters with reason and history.
 #[tokio::test(flavor = "multi_thread")]
 async fn a45_what_is_given_up_is_a_dead_letter_and_the_mailbox_goes_on() {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use mailrail_demo::receiver::{Receiver, ReceiverEndpoint, ReceiverHandle, ReceiverSettings, json_order};
 use mailrail_egress::{Egress, EgressConfig, UrlPolicy};
-use mailrail_log::{LocalLog, Log, NewRecord, StoredRecord, TopicSpec};
+use mailrail_log::{LocalLog, Log, NewRecord, StoppedPartitions, StoredRecord, TopicSpec};
 use mailrail_mailbox::Limits;
 use mailrail_policy::RetrySchedule;
 use mailrail_store::{Directory, EncryptionKey, Store, TenantSetup};
@@ -35,6 +35,7 @@ pub(super) struct Rig {
     log: Arc<dyn Log>,
     waits: Vec<Duration>,
     secret: Secret,
+    class: &'static str,
     stop_following: CancellationToken,
     _folder: tempfile::TempDir,
 }
@@ -107,6 +108,7 @@ impl Rig {
             log: Arc::new(log),
             waits: vec![Duration::from_millis(20); 3],
             secret,
+            class: "strict",
             stop_following,
             _folder: folder,
         };
@@ -116,6 +118,13 @@ impl Rig {
 
     pub(super) fn with_waits(mut self, waits: Vec<Duration>) -> Self {
         self.waits = waits;
+        self
+    }
+
+    /// The mailboxes of both endpoints tolerate reordering.
+    pub(super) async fn tolerant(mut self) -> Self {
+        self.class = "tolerant";
+        self.apply(&["sub"]).await;
         self
     }
 
@@ -130,6 +139,7 @@ impl Rig {
             url: self.receiver.url(id),
             secrets: vec![self.secret.clone()],
             headers: vec![("x-team".to_owned(), "pay".to_owned())],
+            class: name(self.class),
             timeout: None,
         };
         let subscription = |id: &&str| Subscription {
@@ -143,7 +153,7 @@ impl Rig {
             apps: vec![App { id: name("app"), name: String::new() }],
             endpoints: vec![endpoint("main").into(), endpoint("other").into()],
             subscriptions: subscriptions.iter().map(subscription).collect(),
-            ..TenantSetup::new(Tenant { id: name("acme"), name: String::new() })
+            ..TenantSetup::new(Tenant { id: name("acme"), name: String::new(), source_class: name("strict") })
         };
         let applied = self.store.apply(&[setup], false).await.expect("applied");
         self.directory.reached(applied.seq).await;
@@ -161,6 +171,7 @@ impl Rig {
             attempts_in_flight_max: 16,
             attempt_timeout: Duration::from_secs(5),
             retry: RetrySchedule::list(self.waits.clone()).expect("a schedule"),
+            stopped: StoppedPartitions::default(),
             commit_interval: Duration::from_millis(20),
             hand_over: Duration::from_secs(5),
         };
@@ -195,6 +206,7 @@ impl Rig {
             trace: None,
             accepted_at: now(),
             setup_seq: 0,
+            forwarded: None,
             unknown: Bytes::new(),
         };
         let subscription: SubscriptionId = name("sub");
@@ -204,7 +216,14 @@ impl Rig {
             app: name("app"),
             subscription,
             endpoint: name("main"),
-            mailbox: Mailbox { pipeline: "default".into(), tenant, endpoint: name("main"), bucket: 0 },
+            mailbox: Mailbox {
+                pipeline: "default".into(),
+                region: "".into(),
+                tenant,
+                endpoint: name("main"),
+                event_type: None,
+                bucket: 0,
+            },
             setup_seq: 0,
             matched_at: now(),
             deadline: now().plus(Duration::from_secs(86_400)),
