@@ -16,7 +16,9 @@ use crate::access::Actor;
 use crate::problem::Problem;
 use crate::respond::{json, read_body, visible};
 use crate::service::Shared;
-use crate::setup_file::{CheckedEndpoint, CheckedTenant, Known, SetupProblem, check_setup, parse_json};
+use crate::setup_file::{
+    CheckedEndpoint, CheckedTenant, Existing, Known, SetupProblem, check_setup, parse_json,
+};
 
 /// The body of `POST /v1/apply`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -82,15 +84,19 @@ pub(crate) async fn apply(
     let request = read_request(&read_body(&shared, body).await?)?;
     let _changing = shared.changing.lock().await;
     let stored = stored(&shared, &request.setup).await?;
-    let known = stored.iter().map(|(id, of)| (id.clone(), of.known())).collect();
-    let checked = check_setup(request.setup, &known, shared.url.as_ref()).map_err(Problem::invalid_setup)?;
+    let classes = shared.store.classes().await?.into_iter().map(|class| class.id).collect();
+    let existing =
+        Existing { classes, tenants: stored.iter().map(|(id, of)| (id.clone(), of.known())).collect() };
+    let checked =
+        check_setup(request.setup, &existing, shared.url.as_ref()).map_err(Problem::invalid_setup)?;
+    let classes = checked.classes;
 
     let mut keys = Vec::new();
     let setups: Vec<_> = checked.tenants.into_iter().map(|t| merge(t, &stored, &mut keys)).collect();
     let mut applied = if request.dry_run {
-        shared.store.preview(&setups, request.prune).await?
+        shared.store.preview(&classes, &setups, request.prune).await?
     } else {
-        shared.store.apply(&setups, request.prune).await?
+        shared.store.apply_all(&classes, &setups, request.prune).await?
     };
     if request.dry_run {
         applied.secrets.clear();
@@ -199,11 +205,20 @@ fn merge(
         }
         setup.endpoints.push(endpoint.into());
     }
+    for mut integration in checked.integrations {
+        if let Some(secret) = integration.secrets.pop() {
+            let current =
+                stored.and_then(|s| s.view.integrations.get(&integration.id)).map_or(&[][..], |i| &i.secrets);
+            integration.secrets = with_overlap(secret, current);
+        }
+        setup.integrations.push(integration);
+    }
     setup
 }
 
-/// The secrets of an endpoint whose file names one. Another one than the current is a rotation: the current one goes on
-/// signing beside it, so that the receiver can change over at any moment; older ones end.
+/// The secrets of an endpoint or integration whose file names one. Another one than the current is a rotation: the
+/// current one goes on signing, or being accepted, beside it, so that the other side can change over at any moment; older
+/// ones end.
 fn with_overlap(wanted: Secret, current: &[Secret]) -> Vec<Secret> {
     match current.first() {
         Some(first) if *first == wanted => current.to_vec(),

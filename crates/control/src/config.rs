@@ -30,6 +30,12 @@ pub struct Config {
     pub visible_timeout: Duration,
     /// Longest time for one answer of the log in `status`. Default 5 s.
     pub log_timeout: Duration,
+    /// Most records that one look at the mailboxes reads, over all partitions of a queue. Default 200,000: some seconds of
+    /// a broker's attention, and at most as many keys in memory.
+    pub scan_records_max: u64,
+    /// Longest time of one look at the mailboxes. Default 10 s, so that a request that waits for the look before it still
+    /// ends within [`Config::request_timeout`].
+    pub scan_timeout: Duration,
     /// Longest time that requests have to end after the stop. Default 20 s, under Kubernetes' 30 s.
     pub drain_timeout: Duration,
 }
@@ -48,6 +54,8 @@ impl Config {
             request_timeout: Duration::from_secs(30),
             visible_timeout: Duration::from_secs(2),
             log_timeout: Duration::from_secs(5),
+            scan_records_max: 200_000,
+            scan_timeout: Duration::from_secs(10),
             drain_timeout: Duration::from_secs(20),
         }
     }

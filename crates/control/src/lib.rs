@@ -1,31 +1,39 @@
 //! The control API: declarative set-up, reads, status.
 //!
-//! Operators describe tenants, keys, event types, apps, endpoints and subscriptions in one document
-//! ([`setup_file`]), and [`Service`] makes it so through crate `store`. Roles follow the store's change feed; control
-//! never talks to them.
+//! Operators describe classes of mailboxes, tenants and all that tenants have in one document ([`setup_file`]), and
+//! [`Service`] makes it so through crate `store`. Classes and shed rules can be changed by themselves, at run time. Roles
+//! follow the store's change feed; control never talks to them.
 //!
 //! **Always holds**: every request is an operator's or gets the same 401; a document is applied whole or not at all, and
 //! all of its problems are reported together; a secret or token is shown once, when it is made, and no read ever shows
-//! one; every change leaves a line with target `audit`; what the log did not answer is `null` in `status`, never zero.
+//! one; every change leaves a line with target `audit`; what the log did not answer is `null` in `status`, never zero, and
+//! what was not looked at of the mailboxes is said; looking at them reads keys, never bodies.
 //!
 //! **Deliberately absent**: outbound HTTP (the check of endpoint URLs is an argument), events and deliveries themselves,
 //! roles finer than "operator".
 
 mod access;
 mod apply;
+mod classes;
 mod config;
 mod error;
+mod gauge;
+mod mailboxes;
+mod owner;
 mod problem;
 mod resources;
 mod respond;
 mod secrets;
 mod service;
 pub mod setup_file;
+mod shed;
 mod status;
+mod waiting;
 
 pub use apply::{ApplyAnswer, ApplyRequest, NewKey, NewSecret};
 pub use config::{Config, Operator, OperatorError, Pipeline, Topic};
 pub use error::Error;
+pub use mailboxes::{MailboxList, MailboxParts, MailboxSizing, MailboxStatus};
 pub use service::Service;
 pub use setup_file::setup_schema;
 pub use status::{PipelineStatus, QueueStatus, Status, StoreStatus, TopicStatus};

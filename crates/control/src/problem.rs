@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::{Map, Value, json};
 
-use crate::setup_file::SetupProblem;
+use crate::setup_file::{SetupProblem, code};
 
 /// A refused or failed request.
 #[derive(Debug)]
@@ -15,12 +15,13 @@ pub(crate) struct Problem {
     code: &'static str,
     title: &'static str,
     detail: String,
+    field: Option<String>,
     problems: Vec<SetupProblem>,
 }
 
 impl Problem {
     fn new(status: StatusCode, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        Problem { status, code, title, detail: detail.into(), problems: Vec::new() }
+        Problem { status, code, title, detail: detail.into(), field: None, problems: Vec::new() }
     }
 
     pub(crate) fn unauthorized() -> Self {
@@ -79,6 +80,18 @@ impl Problem {
         }
     }
 
+    /// One value of a request that is well-formed otherwise; `field` says which.
+    pub(crate) fn invalid_value(
+        code: &'static str,
+        field: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Problem {
+            field: Some(field.into()),
+            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, "A value is not valid", detail)
+        }
+    }
+
     fn conflict(detail: String) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", "The change contradicts what is stored", detail)
     }
@@ -96,10 +109,14 @@ impl Problem {
 
 impl From<mailrail_store::Error> for Problem {
     fn from(error: mailrail_store::Error) -> Self {
-        use mailrail_store::Error;
+        use mailrail_store::{Error, SetupError};
         match error {
+            Error::Setup(SetupError::ClassOption(error)) => {
+                Self::invalid_value(code::INVALID_CLASS, error.field, error.to_string())
+            }
             Error::Setup(problem) => Self::conflict(problem.to_string()),
             Error::NotFound { kind, id, .. } => Self::not_found(kind.name(), &id),
+            Error::ClassNotFound(class) => Self::not_found("class", class.as_str()),
             Error::Unavailable(reason) => {
                 tracing::warn!(reason, "the store does not answer");
                 Self::store_unavailable()
@@ -120,6 +137,9 @@ impl IntoResponse for Problem {
         body.insert("status".into(), self.status.as_u16().into());
         body.insert("code".into(), self.code.into());
         body.insert("detail".into(), self.detail.into());
+        if let Some(field) = self.field {
+            body.insert("field".into(), field.into());
+        }
         if !self.problems.is_empty() {
             body.insert("problems".into(), json!(self.problems));
         }

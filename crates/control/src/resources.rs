@@ -8,7 +8,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use mailrail_store::TenantView;
-use mailrail_types::{Endpoint, IdError, Subscription, TenantId};
+use mailrail_types::{Endpoint, IdError, Integration, Subscription, TenantId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json as value};
 
@@ -29,6 +29,7 @@ enum Kind {
     Apps,
     Endpoints,
     Subscriptions,
+    Integrations,
     Keys,
 }
 
@@ -39,6 +40,7 @@ impl Kind {
             "apps" => Ok(Kind::Apps),
             "endpoints" => Ok(Kind::Endpoints),
             "subscriptions" => Ok(Kind::Subscriptions),
+            "integrations" => Ok(Kind::Integrations),
             "keys" => Ok(Kind::Keys),
             _ => Err(Problem::no_such_path()),
         }
@@ -50,6 +52,7 @@ impl Kind {
             Kind::Apps => "app",
             Kind::Endpoints => "endpoint",
             Kind::Subscriptions => "subscription",
+            Kind::Integrations => "integration",
             Kind::Keys => "key",
         }
     }
@@ -63,13 +66,15 @@ pub(crate) struct Page {
     after: Option<String>,
 }
 
-type PageQuery = Result<Query<Page>, axum::extract::rejection::QueryRejection>;
+pub(crate) type PageQuery = Result<Query<Page>, axum::extract::rejection::QueryRejection>;
 
 /// `GET /v1/tenants`.
 pub(crate) async fn tenants(State(shared): State<Arc<Shared>>, page: PageQuery) -> Result<Response, Problem> {
     let tenants = shared.store.tenants().await?;
-    let items =
-        tenants.into_iter().map(|t| (t.id.to_string(), value!({ "id": t.id.as_str(), "name": t.name })));
+    let items = tenants.into_iter().map(|t| {
+        let shown = value!({ "id": t.id.as_str(), "name": t.name, "source_class": t.source_class.as_str() });
+        (t.id.to_string(), shown)
+    });
     paged(items.collect(), page)
 }
 
@@ -83,10 +88,12 @@ pub(crate) async fn tenant(
     Ok(json(&value!({
         "id": view.tenant.id.as_str(),
         "name": view.tenant.name,
+        "source_class": view.tenant.source_class.as_str(),
         "event_types": view.event_types.len(),
         "apps": view.apps.len(),
         "endpoints": view.endpoints.len(),
         "subscriptions": view.subscriptions.len(),
+        "integrations": view.integrations.len(),
         "keys": keys.len(),
     })))
 }
@@ -141,6 +148,7 @@ pub(crate) async fn delete_item(
         Kind::Apps => store.delete_app(&tenant, &parse_id(noun, &id)?).await?,
         Kind::Endpoints => store.delete_endpoint(&tenant, &parse_id(noun, &id)?).await?,
         Kind::Subscriptions => store.delete_subscription(&tenant, &parse_id(noun, &id)?).await?,
+        Kind::Integrations => store.delete_integration(&tenant, &parse_id(noun, &id)?).await?,
         Kind::Keys => store.delete_key(&tenant, &parse_id(noun, &id)?).await?,
     };
     tracing::info!(target: "audit", actor = &*actor.0, action = "delete", kind = noun, %tenant, id, seq, "deleted");
@@ -175,6 +183,9 @@ async fn items(shared: &Shared, tenant: &str, kind: Kind) -> Result<Vec<(String,
         Kind::Subscriptions => {
             view.subscriptions.values().map(|s| (s.id.to_string(), subscription(s))).collect()
         }
+        Kind::Integrations => {
+            view.integrations.values().map(|i| (i.id.to_string(), integration(i))).collect()
+        }
         Kind::Keys => {
             let keys = shared.store.keys(&id).await?.unwrap_or_default();
             keys.iter().map(|key| (key.to_string(), value!({ "id": key.as_str() }))).collect()
@@ -192,7 +203,18 @@ fn endpoint(endpoint: &Endpoint) -> Value {
         "url": endpoint.url,
         "header_names": endpoint.headers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         "secrets": endpoint.secrets.len(),
+        "class": endpoint.class.as_str(),
         "timeout_ms": endpoint.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+    })
+}
+
+fn integration(integration: &Integration) -> Value {
+    value!({
+        "id": integration.id.as_str(),
+        "provider": integration.provider.name(),
+        "secrets": integration.secrets.len(),
+        "cells": integration.cells.iter().map(mailrail_types::EndpointId::as_str).collect::<Vec<_>>(),
+        "class": integration.class.as_ref().map(mailrail_types::ClassId::as_str),
     })
 }
 
@@ -210,7 +232,7 @@ fn subscription(subscription: &Subscription) -> Value {
     })
 }
 
-fn paged(items: Vec<(String, Value)>, page: PageQuery) -> Result<Response, Problem> {
+pub(crate) fn paged(items: Vec<(String, Value)>, page: PageQuery) -> Result<Response, Problem> {
     let Query(page) = page.map_err(|_| {
         Problem::invalid_request(format!(
             "known here: 'limit' (1 to {PAGE_MAX}) and 'after' (the 'next' of the page before)"

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use mailrail_sign::{SigningKey, secret_from_bytes};
-use mailrail_types::{EndpointId, Secret, TenantId};
+use mailrail_types::{EndpointId, IntegrationId, Secret, TenantId};
 use serde_json::Value;
 
 use crate::access::Actor;
@@ -59,6 +59,23 @@ pub(crate) async fn revoke_previous(
     );
     visible(&shared, seq).await;
     Ok(json(&serde_json::json!({ "tenant": tenant.as_str(), "endpoint": endpoint.as_str(), "secrets": 1 })))
+}
+
+/// `DELETE /v1/tenants/{tenant}/integrations/{id}/secret/previous`: takes only what is signed with the newest secret.
+pub(crate) async fn revoke_previous_inbound(
+    State(shared): State<Arc<Shared>>,
+    Extension(actor): Extension<Actor>,
+    Path((tenant, integration)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let tenant: TenantId = parse_id("tenant", &tenant)?;
+    let integration: IntegrationId = parse_id("integration", &integration)?;
+    let _changing = shared.changing.lock().await;
+    let seq = shared.store.revoke_previous_inbound(&tenant, &integration).await?;
+    tracing::info!(
+        target: "audit", actor = &*actor.0, action = "revoke_previous_secrets", %tenant, %integration, seq, "secrets revoked"
+    );
+    visible(&shared, seq).await;
+    Ok(json(&serde_json::json!({ "tenant": tenant.as_str(), "integration": integration.as_str() })))
 }
 
 fn ids(tenant: &str, endpoint: &str) -> Result<(TenantId, EndpointId), Problem> {

@@ -8,8 +8,10 @@ use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{delete, get, post};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use mailrail_limits::Sizer;
 use mailrail_log::Log;
 use mailrail_store::{Directory, Store};
+use mailrail_telemetry::MailboxMetrics;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -21,7 +23,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::problem::Problem;
 use crate::setup_file::UrlCheck;
-use crate::{apply, resources, secrets, status};
+use crate::{apply, classes, gauge, mailboxes, resources, secrets, shed, status};
 
 /// Bodies of set-ups held at once: with the body limit it bounds the memory that operators can take.
 const SETUPS_AT_ONCE: usize = 4;
@@ -35,6 +37,10 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) log: Arc<dyn Log>,
     pub(crate) url: Arc<UrlCheck>,
+    pub(crate) sizer: Sizer,
+    pub(crate) metrics: MailboxMetrics,
+    /// One look at what waits at a time: the next one waits for it, the log does not serve both.
+    pub(crate) looking: Mutex<()>,
     /// One change at a time in this process: what was checked is then what is changed.
     pub(crate) changing: Mutex<()>,
     /// Permits for the bodies of set-ups.
@@ -44,11 +50,12 @@ pub(crate) struct Shared {
 /// The control API.
 #[derive(Clone)]
 pub struct Service {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Service {
-    /// The service. `url` says whether a URL may be an endpoint's; the binary gives the policy of crate `egress`.
+    /// The service. `url` says whether a URL may be an endpoint's; the binary gives the policy of crate `egress`. What
+    /// waits in mailboxes is shown in `metrics` as well, while the service runs.
     ///
     /// # Errors
     /// [`Error::NoOperator`] when nobody could use it.
@@ -58,13 +65,16 @@ impl Service {
         directory: Arc<Directory>,
         log: Arc<dyn Log>,
         url: Arc<UrlCheck>,
+        sizer: Sizer,
+        metrics: MailboxMetrics,
     ) -> Result<Self, Error> {
         if config.operators.is_empty() {
             return Err(Error::NoOperator);
         }
-        let changing = Mutex::new(());
+        let (changing, looking) = (Mutex::new(()), Mutex::new(()));
         let setups = Semaphore::new(SETUPS_AT_ONCE);
-        Ok(Service { shared: Arc::new(Shared { config, store, directory, log, url, changing, setups }) })
+        let shared = Shared { config, store, directory, log, url, sizer, metrics, looking, changing, setups };
+        Ok(Service { shared: Arc::new(shared) })
     }
 
     /// The routes, for serving and for tests.
@@ -73,12 +83,20 @@ impl Service {
         Router::new()
             .route("/v1/apply", post(apply::apply))
             .route("/v1/status", get(status::status))
+            .route("/v1/mailboxes", get(mailboxes::list))
+            .route("/v1/mailbox-classes", get(classes::list))
+            .route("/v1/mailbox-classes/{id}", get(classes::item).put(classes::put).delete(classes::delete))
+            .route("/v1/shed", get(shed::get).put(shed::put))
             .route("/v1/tenants", get(resources::tenants))
             .route("/v1/tenants/{tenant}", get(resources::tenant).delete(resources::delete_tenant))
             .route("/v1/tenants/{tenant}/{kind}", get(resources::list))
             .route("/v1/tenants/{tenant}/{kind}/{id}", get(resources::item).delete(resources::delete_item))
             .route("/v1/tenants/{tenant}/endpoints/{id}/secret/rotate", post(secrets::rotate))
             .route("/v1/tenants/{tenant}/endpoints/{id}/secret/previous", delete(secrets::revoke_previous))
+            .route(
+                "/v1/tenants/{tenant}/integrations/{id}/secret/previous",
+                delete(secrets::revoke_previous_inbound),
+            )
             .fallback(async || Problem::no_such_path())
             .method_not_allowed_fallback(async || Problem::method_not_allowed())
             .layer(from_fn_with_state(Arc::clone(&shared), operators_only))
@@ -96,6 +114,7 @@ impl Service {
         tracing::info!(%address, "control API is up");
         let slots = Arc::new(Semaphore::new(self.shared.config.connections_max));
         let router = self.router();
+        let gauge = tokio::spawn(gauge::run(Arc::clone(&self.shared), stop.clone()));
         let mut connections = JoinSet::new();
         loop {
             let permit = tokio::select! {
@@ -130,6 +149,8 @@ impl Service {
         if tokio::time::timeout(self.shared.config.drain_timeout, drained).await.is_err() {
             tracing::warn!("requests were cut off: they took longer than the drain timeout");
         }
+        // It ends with the stop; a panic in there costs a gauge.
+        let _ = gauge.await;
         tracing::info!("control API is down");
         Ok(())
     }

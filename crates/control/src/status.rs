@@ -14,7 +14,7 @@ use crate::respond::json;
 use crate::service::Shared;
 
 /// Questions to the log at once: a topic of many partitions answers soon, and a status never floods the brokers.
-const QUESTIONS_AT_ONCE: usize = 16;
+pub(crate) const QUESTIONS_AT_ONCE: usize = 16;
 
 /// The answer of `GET /v1/status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,10 +88,10 @@ pub(crate) async fn status(State(shared): State<Arc<Shared>>) -> Response {
 
 /// Questions to the log.
 #[derive(Clone, Copy)]
-struct Ask<'a> {
-    log: &'a dyn Log,
+pub(crate) struct Ask<'a> {
+    pub(crate) log: &'a dyn Log,
     /// Bounds each question.
-    timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl Ask<'_> {
@@ -107,11 +107,10 @@ impl Ask<'_> {
 
     async fn queue(self, topic: &Topic, group: &str) -> QueueStatus {
         let partition = async |partition| {
-            let bounds = self.bounds(&topic.name, partition).await?;
+            // In this order: the end that is read after a position is never below it.
             let committed = self.answer(self.log.committed(group, &topic.name, partition)).await?;
-            waiting(bounds, committed.map(|c| c.offset)).ok_or_else(|| {
-                format!("partition {partition}: committed above its end; was the topic re-created?")
-            })
+            let bounds = self.bounds(&topic.name, partition).await?;
+            waiting(bounds, committed.map(|c| c.offset)).map_err(|why| format!("partition {partition} {why}"))
         };
         let (waiting, error) = sum(stream::iter(0..topic.partitions).map(partition)).await;
         QueueStatus { topic: topic.name.clone(), partitions: topic.partitions, waiting, error }
@@ -126,11 +125,14 @@ impl Ask<'_> {
         TopicStatus { topic: topic.name.clone(), partitions: topic.partitions, records, error }
     }
 
-    async fn bounds(self, topic: &str, partition: u32) -> Result<Bounds, String> {
+    pub(crate) async fn bounds(self, topic: &str, partition: u32) -> Result<Bounds, String> {
         self.answer(self.log.bounds(topic, partition)).await
     }
 
-    async fn answer<T>(self, answer: impl Future<Output = Result<T, LogError>>) -> Result<T, String> {
+    pub(crate) async fn answer<T>(
+        self,
+        answer: impl Future<Output = Result<T, LogError>>,
+    ) -> Result<T, String> {
         match tokio::time::timeout(self.timeout, answer).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(error.to_string()),
@@ -154,10 +156,21 @@ where
     }
 }
 
-/// Records that are not committed. A group that never committed has all of them before it; one that committed below the
-/// first record (retention took the rest) has what is left. `None`: the position is of another topic.
-fn waiting(bounds: Bounds, committed: Option<u64>) -> Option<u64> {
-    bounds.high.checked_sub(committed.unwrap_or(0).max(bounds.low))
+/// Records that are not committed; a group that never committed has all of them before it. Or why the partition stands
+/// still: its group was committed where nothing is any more, and never skips by itself.
+pub(crate) fn waiting(bounds: Bounds, committed: Option<u64>) -> Result<u64, String> {
+    let Bounds { low, high } = bounds;
+    let committed = committed.unwrap_or(low);
+    if committed < low {
+        return Err(format!(
+            "is stopped: records {committed} to {} were deleted before they were worked off; see 'A partition stopped' in \
+             the documentation",
+            low - 1
+        ));
+    }
+    high.checked_sub(committed).ok_or_else(|| {
+        format!("is stopped: {committed} is committed, above its end at {high}; was the topic re-created?")
+    })
 }
 
 #[cfg(test)]
@@ -165,13 +178,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_is_what_is_not_committed_and_still_there() {
+    fn waiting_is_what_is_not_committed() {
         let bounds = Bounds { low: 10, high: 30 };
-        assert_eq!(waiting(bounds, None), Some(20));
-        assert_eq!(waiting(bounds, Some(25)), Some(5));
-        assert_eq!(waiting(bounds, Some(30)), Some(0));
-        assert_eq!(waiting(bounds, Some(3)), Some(20));
-        assert_eq!(waiting(bounds, Some(31)), None);
-        assert_eq!(waiting(Bounds { low: 7, high: 7 }, None), Some(0));
+        assert_eq!(waiting(bounds, None), Ok(20));
+        assert_eq!(waiting(bounds, Some(10)), Ok(20));
+        assert_eq!(waiting(bounds, Some(25)), Ok(5));
+        assert_eq!(waiting(bounds, Some(30)), Ok(0));
+        assert_eq!(waiting(Bounds { low: 7, high: 7 }, None), Ok(0));
+    }
+
+    #[test]
+    fn a_position_where_nothing_is_any_more_is_an_error_and_not_a_number() {
+        let bounds = Bounds { low: 10, high: 30 };
+        let gone = waiting(bounds, Some(3)).expect_err("records are gone");
+        assert!(gone.contains("is stopped: records 3 to 9 were deleted"), "{gone}");
+        let gone = waiting(Bounds { low: 10, high: 10 }, Some(0)).expect_err("all of them");
+        assert!(gone.contains("records 0 to 9"), "{gone}");
+        assert!(waiting(bounds, Some(31)).expect_err("another topic").contains("above its end at 30"));
     }
 }

@@ -10,5 +10,6 @@ mod metrics;
 
 pub use logs::{LogFormat, init_logs};
 pub use metrics::{
-    DeliverMetrics, IngestMetrics, MatchMetrics, Metrics, OutcomeLabels, ReasonLabels, StatusLabels,
+    DeliverMetrics, DepthLabels, IngestMetrics, MailboxMetrics, MatchMetrics, Metrics, OutcomeLabels,
+    QueueLabels, ReasonLabels, RoutingLabels, StatusLabels,
 };

@@ -1,6 +1,11 @@
 //! The catalogue: every metric, its labels and its help.
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::atomic::Ordering;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -28,12 +33,45 @@ pub struct ReasonLabels {
     pub reason: &'static str,
 }
 
+/// Labels of a routed payload. `buckets` is a power of two or a strict width: few values, whatever senders do.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RoutingLabels {
+    /// `source` at the front door; `product_event` or `forward` for a recipient's mailbox.
+    pub surface: &'static str,
+    /// Whether the payload went to one of several buckets.
+    pub bucketed: &'static str,
+    /// Why: `no_key`, `under_rate`, `bucketed`, `fixed` or `sizing_unavailable`.
+    pub reason: &'static str,
+    /// How many buckets; empty when no width was asked for.
+    pub buckets: String,
+}
+
+/// Label `queue`: `source` (on the way to match) or `recipient` (on the way to an endpoint).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct QueueLabels {
+    /// The queue.
+    pub queue: &'static str,
+}
+
+/// Labels of the depth of mailboxes. Operators name classes; there are few.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct DepthLabels {
+    /// As [`QueueLabels::queue`].
+    pub queue: &'static str,
+    /// Class of the mailboxes; `unknown` when what they belong to is not set up any more.
+    pub class: String,
+    /// `0.5`, `0.9`, `0.99` or `1` (the deepest).
+    pub quantile: &'static str,
+}
+
 /// All metrics of a process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     /// Of the front door.
     pub ingest: IngestMetrics,
+    /// Of the sizing of mailboxes, at both queues.
+    pub mailbox: MailboxMetrics,
     /// Of stage one.
     pub matching: MatchMetrics,
     /// Of stage two.
@@ -51,6 +89,25 @@ pub struct IngestMetrics {
     pub refused: Family<ReasonLabels, Counter>,
     /// `mailrail_ingest_append_seconds`
     pub append_seconds: Histogram,
+    /// `mailrail_ingest_inbound_without_cells_total`
+    pub inbound_without_cells: Counter,
+}
+
+/// Metrics of mailboxes: their sizing, and what waits in them.
+#[derive(Debug, Clone)]
+pub struct MailboxMetrics {
+    /// `mailrail_mailbox_routing_total`
+    pub routing: Family<RoutingLabels, Counter>,
+    /// `mailrail_mailbox_sizing_unavailable_total`
+    pub sizing_unavailable: Counter,
+    /// `mailrail_mailbox_depth`
+    pub depth: Family<DepthLabels, Gauge>,
+    /// `mailrail_mailbox_oldest_age_seconds`
+    pub oldest_age_seconds: Family<QueueLabels, Gauge>,
+    /// `mailrail_mailbox_waiting`
+    pub waiting: Family<QueueLabels, Gauge>,
+    /// `mailrail_mailbox_scan_complete`
+    pub scan_complete: Family<QueueLabels, Gauge>,
 }
 
 /// Metrics of stage one.
@@ -115,7 +172,8 @@ impl Metrics {
         let ingest = IngestMetrics::register(registry.sub_registry_with_prefix("ingest"));
         let matching = MatchMetrics::register(registry.sub_registry_with_prefix("match"));
         let deliver = DeliverMetrics::register(registry.sub_registry_with_prefix("deliver"));
-        Metrics { registry, ingest, matching, deliver }
+        let mailbox = MailboxMetrics::register(registry.sub_registry_with_prefix("mailbox"));
+        Metrics { registry, ingest, mailbox, matching, deliver }
     }
 
     /// The OpenMetrics text of `/metrics`; its content type is
@@ -141,11 +199,12 @@ fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
     metric
 }
 
-fn family<L>(registry: &mut Registry, name: &str, help: &str) -> Family<L, Counter>
+fn family<L, M>(registry: &mut Registry, name: &str, help: &str) -> Family<L, M>
 where
-    L: EncodeLabelSet + Clone + std::hash::Hash + Eq + std::fmt::Debug + Send + Sync + 'static,
+    L: EncodeLabelSet + Clone + Hash + Eq + Debug + Send + Sync + 'static,
+    M: EncodeMetric + TypedMetric + Default + Debug + Send + Sync + 'static,
 {
-    let metric = Family::<L, Counter>::default();
+    let metric = Family::<L, M>::default();
     registry.register(name, help, metric.clone());
     metric
 }
@@ -168,7 +227,49 @@ impl IngestMetrics {
                 "Time until the log acknowledged an append",
                 &APPEND_BUCKETS,
             ),
+            inbound_without_cells: counter(
+                r,
+                "inbound_without_cells",
+                "Third parties' webhooks that were answered and not kept: their integration has no cells",
+            ),
         }
+    }
+}
+
+impl MailboxMetrics {
+    fn register(r: &mut Registry) -> Self {
+        let oldest_age_seconds = Family::<QueueLabels, Gauge>::default();
+        let help = "Age of the oldest record that waits in any mailbox; control looks once a minute";
+        r.register_with_unit("oldest_age", help, Unit::Seconds, oldest_age_seconds.clone());
+        Self {
+            routing: family(
+                r,
+                "routing",
+                "Payloads routed to mailboxes, by surface, reason and number of buckets",
+            ),
+            sizing_unavailable: counter(
+                r,
+                "sizing_unavailable",
+                "Widths that were the cap because the rate was not known",
+            ),
+            depth: family(
+                r,
+                "depth",
+                "Records in a mailbox: quantiles over the mailboxes of a class with something waiting",
+            ),
+            oldest_age_seconds,
+            waiting: family(r, "waiting", "Mailboxes with something waiting"),
+            scan_complete: family(
+                r,
+                "scan_complete",
+                "1 when the last look at what waits saw all of it, 0 when depths are lower bounds or not known",
+            ),
+        }
+    }
+
+    /// Sets the total that sizing counts by itself.
+    pub fn set_sizing_unavailable(&self, total: u64) {
+        self.sizing_unavailable.inner().store(total, Ordering::Relaxed);
     }
 }
 
@@ -216,6 +317,10 @@ mod tests {
     fn n19_catalogue_renders() {
         let metrics = Metrics::new();
         metrics.deliver.attempts.get_or_create(&OutcomeLabels { outcome: "delivered" }).inc();
+        let queue = "source";
+        metrics.mailbox.oldest_age_seconds.get_or_create(&QueueLabels { queue }).set(7);
+        let labels = DepthLabels { queue, class: "strict".to_owned(), quantile: "0.99" };
+        metrics.mailbox.depth.get_or_create(&labels).set(3);
         let text = metrics.render();
         for name in [
             "mailrail_ingest_events_accepted_total",
@@ -223,6 +328,9 @@ mod tests {
             "mailrail_match_events_total",
             "mailrail_deliver_attempts_total{outcome=\"delivered\"} 1",
             "mailrail_deliver_in_flight",
+            "mailrail_mailbox_sizing_unavailable_total 0",
+            "mailrail_mailbox_oldest_age_seconds{queue=\"source\"} 7",
+            "mailrail_mailbox_depth{queue=\"source\",class=\"strict\",quantile=\"0.99\"} 3",
         ] {
             assert!(text.contains(name), "{name} is missing in\n{text}");
         }

@@ -1,17 +1,19 @@
 //! [`SetupFile`] → the nouns of `types`, with everything that is wrong with its values and references.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use mailrail_filter::FilterError;
 use mailrail_types::{
-    App, AppId, EndpointId, EventType, HeaderError, IdError, Subscription, SubscriptionId, Tenant, TenantId,
+    App, AppId, ClassId, EndpointId, EventType, HeaderError, IdError, MailboxClass, Subscription,
+    SubscriptionId, Tenant, TenantId,
 };
 
 use super::checked::{
-    CheckedEndpoint, CheckedSetup, CheckedTenant, EVENT_TYPES_PER_SUBSCRIPTION_MAX, HEADERS_MAX, Known,
-    NAME_MAX_CHARS, UrlCheck, VERSION,
+    CheckedEndpoint, CheckedSetup, CheckedTenant, EVENT_TYPES_PER_SUBSCRIPTION_MAX, Existing, HEADERS_MAX,
+    Known, NAME_MAX_CHARS, UrlCheck, VERSION,
 };
+use super::classes;
 use super::entries::{
     AppEntry, EndpointEntry, KeyEntry, SetupFile, SubscriptionEntry, TenantEntry, TextOrEnv,
 };
@@ -23,7 +25,7 @@ use super::values;
 /// Checks what was read.
 pub(super) fn check(
     file: &SetupFile,
-    known: &HashMap<TenantId, Known>,
+    existing: &Existing,
     url: &UrlCheck,
     problems: &mut Problems,
 ) -> CheckedSetup {
@@ -31,6 +33,8 @@ pub(super) fn check(
         let detail = format!("version {} is not known; this release reads version {VERSION}", file.version);
         problems.add(code::UNSUPPORTED_VERSION, &Path::root().key("version"), detail);
     }
+    let classes = classes::check(&file.classes, problems);
+    let class_ids = existing.classes.iter().chain(classes.iter().map(|class| &class.id)).cloned().collect();
     let mut warnings = Vec::new();
     let mut tenants = Vec::new();
     let mut ids = Ids::new("tenant");
@@ -38,28 +42,28 @@ pub(super) fn check(
     for (at, entry) in file.tenants.iter().enumerate() {
         let path = Path::root().key("tenants").index(at);
         let Some(id) = ids.take::<TenantId>(&entry.id, &path, problems) else { continue };
-        let known = known.get(&id).unwrap_or(&nothing);
-        let mut scope = Scope { known, url, problems, apps: AppIds::default() };
+        let known = existing.tenants.get(&id).unwrap_or(&nothing);
+        let mut scope = Scope { known, classes: &class_ids, url, problems, apps: AppIds::default() };
         let checked = scope.tenant(id, entry, &path);
         warn(&checked, entry, &path, &mut warnings);
         tenants.push(checked);
     }
     one_owner_per_token(file, problems);
-    CheckedSetup { tenants, warnings }
+    CheckedSetup { classes, tenants, warnings }
 }
 
 /// Ids of one kind that were seen already.
-struct Ids {
+pub(super) struct Ids {
     kind: &'static str,
     seen: BTreeSet<String>,
 }
 
 impl Ids {
-    fn new(kind: &'static str) -> Self {
+    pub(super) fn new(kind: &'static str) -> Self {
         Ids { kind, seen: BTreeSet::new() }
     }
 
-    fn take<T: FromStr<Err = IdError>>(
+    pub(super) fn take<T: FromStr<Err = IdError>>(
         &mut self,
         text: &str,
         path: &Path,
@@ -97,23 +101,27 @@ impl Default for AppIds {
 }
 
 /// One tenant being checked.
-struct Scope<'a> {
-    known: &'a Known,
+pub(super) struct Scope<'a> {
+    pub(super) known: &'a Known,
+    pub(super) classes: &'a BTreeSet<ClassId>,
     url: &'a UrlCheck,
-    problems: &'a mut Problems,
+    pub(super) problems: &'a mut Problems,
     apps: AppIds,
 }
 
 impl Scope<'_> {
     fn tenant(&mut self, id: TenantId, entry: &TenantEntry, path: &Path) -> CheckedTenant {
         self.name(&entry.name, path);
+        let source_class = self.class(entry.source_class.as_deref(), &path.key("source_class"));
+        let source_class = source_class.unwrap_or_else(|| ClassId::of(MailboxClass::STRICT));
         let mut checked = CheckedTenant {
-            tenant: Tenant { id, name: entry.name.clone() },
+            tenant: Tenant { id, name: entry.name.clone(), source_class },
             keys: Vec::new(),
             event_types: self.event_types(entry, path),
             apps: Vec::new(),
             endpoints: Vec::new(),
             subscriptions: Vec::new(),
+            integrations: Vec::new(),
         };
         let mut ids = Ids::new("key");
         for (at, key) in entry.keys.iter().enumerate() {
@@ -131,6 +139,7 @@ impl Scope<'_> {
             self.app(&id, app, &path, &mut checked);
             checked.apps.push(App { id, name: app.name.clone() });
         }
+        checked.integrations = self.integrations(entry, path);
         checked
     }
 
@@ -180,7 +189,7 @@ impl Scope<'_> {
     }
 
     /// The text itself; a variable's name is a problem, because here is nobody to look it up.
-    fn text(&mut self, value: &TextOrEnv, path: &Path) -> Option<String> {
+    pub(super) fn text(&mut self, value: &TextOrEnv, path: &Path) -> Option<String> {
         match value {
             TextOrEnv::Text(text) => Some(text.clone()),
             TextOrEnv::Env(name) => {
@@ -227,12 +236,14 @@ impl Scope<'_> {
             values::timeout(text).map_err(refused).ok()
         });
         let headers = self.headers(&entry.headers, path);
+        let class = self.class(entry.class.as_deref(), &path.key("class"));
         let endpoint = mailrail_types::Endpoint {
             id: id?,
             app: app.clone(),
             url,
             secrets: Vec::new(),
             headers,
+            class: class.unwrap_or_else(|| ClassId::of(MailboxClass::TOLERANT)),
             timeout,
         };
         Some(CheckedEndpoint { endpoint, secret })

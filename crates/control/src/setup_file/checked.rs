@@ -1,10 +1,11 @@
 //! What checking takes and gives: what exists already, and a document without problems.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use mailrail_types::{
-    App, AppId, Endpoint, EndpointId, EventType, KeyId, Secret, Subscription, SubscriptionId, Tenant,
+    App, AppId, ClassId, Endpoint, EndpointId, EventType, Integration, KeyId, MailboxClass, Secret,
+    Subscription, SubscriptionId, Tenant, TenantId,
 };
 
 use super::problem::SetupProblem;
@@ -15,6 +16,8 @@ pub const VERSION: u32 = 1;
 pub const NAME_MAX_CHARS: usize = 200;
 /// Most event types of one subscription: more is a sign that it wants a filter.
 pub const EVENT_TYPES_PER_SUBSCRIPTION_MAX: usize = 256;
+/// Most cells of one integration: each webhook becomes that many deliveries.
+pub const CELLS_MAX: usize = 64;
 /// Most headers of one endpoint.
 pub const HEADERS_MAX: usize = 32;
 
@@ -30,6 +33,15 @@ pub struct UrlRefusal {
     pub detail: String,
 }
 
+/// What exists already.
+#[derive(Debug, Clone, Default)]
+pub struct Existing {
+    /// Classes.
+    pub classes: BTreeSet<ClassId>,
+    /// Of the tenants that the document lists.
+    pub tenants: HashMap<TenantId, Known>,
+}
+
 /// What exists already, of one tenant: a document may refer to it.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
@@ -42,6 +54,8 @@ pub struct Known {
 /// A document without problems.
 #[derive(Debug)]
 pub struct CheckedSetup {
+    /// The classes, in the order of the document.
+    pub classes: Vec<MailboxClass>,
     /// The tenants, in the order of the document.
     pub tenants: Vec<CheckedTenant>,
     /// What is allowed and yet looks like a mistake.
@@ -62,6 +76,8 @@ pub struct CheckedTenant {
     pub endpoints: Vec<CheckedEndpoint>,
     /// Its subscriptions.
     pub subscriptions: Vec<Subscription>,
+    /// Its integrations. One without a secret keeps those that exist.
+    pub integrations: Vec<Integration>,
 }
 
 impl fmt::Debug for CheckedTenant {

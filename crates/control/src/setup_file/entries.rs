@@ -15,8 +15,41 @@ pub struct SetupFile {
     /// Version of this format: 1.
     #[schemars(range(min = 1, max = 1))]
     pub version: u32,
+    /// Classes of mailboxes to create or change. Classes that are not listed are left alone; `tolerant` and `strict`
+    /// always exist.
+    #[serde(default)]
+    pub classes: Vec<ClassEntry>,
     /// The tenants to create or update. Tenants that are not listed are left alone.
     pub tenants: Vec<TenantEntry>,
+}
+
+/// A class of mailboxes: how wide, and whether order may be given up for width. It belongs to no tenant.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Class")]
+pub struct ClassEntry {
+    /// Its id.
+    #[schemars(regex(pattern = ID_PATTERN))]
+    pub id: String,
+    /// `true`: the width follows the rate, and a failed delivery does not hold up the rest of its mailbox. `false`: the
+    /// width is fixed for ever, and order is kept.
+    pub tolerates_reordering: bool,
+    /// Requests that a pass of the delivery pool has at once, 1 to 1024. Left out: 4.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1024))]
+    pub threads: Option<u32>,
+    /// Payloads of each of them in a pass, 1 to 1000000. Left out: 4. Times `threads`, it is what one mailbox is worth.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub payloads_per_thread: Option<u32>,
+    /// Widest split when reordering is tolerated, 1 to 4096; floored to a power of two. Left out: 64.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 4096))]
+    pub buckets_max: Option<u32>,
+    /// Width when it is not, 1 to 4096. Left out: 10. It cannot change while something uses the class.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 4096))]
+    pub fixed_buckets: Option<u32>,
 }
 
 /// A customer.
@@ -30,6 +63,9 @@ pub struct TenantEntry {
     /// A name for people.
     #[serde(default)]
     pub name: String,
+    /// Class of its source mailboxes: how its events are split on their way to match. Left out: `strict`.
+    #[serde(default)]
+    pub source_class: Option<String>,
     /// API keys of producers.
     #[serde(default)]
     pub keys: Vec<KeyEntry>,
@@ -39,6 +75,32 @@ pub struct TenantEntry {
     /// The consumers that subscribe.
     #[serde(default)]
     pub apps: Vec<AppEntry>,
+    /// Third parties whose webhooks are taken as they are and forwarded.
+    #[serde(default)]
+    pub integrations: Vec<IntegrationEntry>,
+}
+
+/// A third party's webhooks, forwarded byte for byte.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Integration")]
+pub struct IntegrationEntry {
+    /// Its id, unique within the tenant; the last part of the address that the third party sends to.
+    #[schemars(regex(pattern = ID_PATTERN))]
+    pub id: String,
+    /// Who sends.
+    #[schemars(extend("enum" = ["github", "gitlab", "jira", "azure_devops", "generic"]))]
+    pub provider: String,
+    /// The secret that the third party signs with, 8 to 512 characters. Left out: kept when there is one; otherwise nothing is checked. Another secret
+    /// than the current one is a rotation: the current one is accepted beside it.
+    #[serde(default)]
+    pub secret: Option<TextOrEnv>,
+    /// The tenant's endpoints that each webhook is forwarded to.
+    #[schemars(length(min = 1))]
+    pub cells: Vec<String>,
+    /// Class of its mailboxes. Left out: what suits the provider.
+    #[serde(default)]
+    pub class: Option<String>,
 }
 
 /// An API key of a producer.
@@ -102,6 +164,9 @@ pub struct EndpointEntry {
     /// Headers added to every request.
     #[serde(default)]
     pub headers: BTreeMap<String, TextOrEnv>,
+    /// Class of its mailboxes. Left out: `tolerant`.
+    #[serde(default)]
+    pub class: Option<String>,
     /// Total time of one attempt, as `500ms`, `15s` or `1m`. Left out: the pipeline's.
     #[serde(default)]
     #[schemars(regex(pattern = r"^[0-9]+(ms|s|m)$"))]

@@ -29,6 +29,7 @@ fn places(document: &Value) -> Vec<Path> {
     let mut places = Vec::new();
     for (tenant, path) in list(document, "tenants", &Path::root()) {
         places.extend(list(tenant, "keys", &path).map(|(_, path)| path.key("token")));
+        places.extend(list(tenant, "integrations", &path).map(|(_, path)| path.key("secret")));
         for (app, path) in list(tenant, "apps", &path) {
             for (endpoint, path) in list(app, "endpoints", &path) {
                 places.push(path.key("secret"));

@@ -63,7 +63,7 @@ pub mod code {
     pub const INVALID_EVENT_TYPE: &str = "invalid_event_type";
     /// An ordering key that is not a path.
     pub const INVALID_ORDERING_KEY: &str = "invalid_ordering_key";
-    /// A signing secret of another form than `whsec_` and base64.
+    /// A signing secret of another form than `whsec_` and base64, or a third party's that is too short.
     pub const INVALID_SECRET: &str = "invalid_secret";
     /// A header that mailrail sets itself, or that opens doors in the receiver's network.
     pub const HEADER_NOT_ALLOWED: &str = "header_not_allowed";
@@ -75,8 +75,18 @@ pub mod code {
     pub const INVALID_TOKEN: &str = "invalid_token";
     /// The same token for two keys.
     pub const DUPLICATE_TOKEN: &str = "duplicate_token";
-    /// A subscription names an endpoint that its app does not have.
+    /// A subscription names an endpoint that its app does not have, or an integration one that its tenant does not have.
     pub const UNKNOWN_ENDPOINT: &str = "unknown_endpoint";
+    /// A class that does not exist.
+    pub const UNKNOWN_CLASS: &str = "unknown_class";
+    /// An option of a class that is out of range.
+    pub const INVALID_CLASS: &str = "invalid_class";
+    /// A third party that mailrail does not know.
+    pub const UNKNOWN_PROVIDER: &str = "unknown_provider";
+    /// A list that may not be empty, or names something twice.
+    pub const INVALID_CELLS: &str = "invalid_cells";
+    /// A shed rule that names no provider.
+    pub const MISSING_PROVIDER: &str = "missing_provider";
     /// An endpoint or subscription that another app of the tenant has.
     pub const OTHER_APP: &str = "belongs_to_other_app";
     /// More of something than allowed.

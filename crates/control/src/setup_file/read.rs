@@ -153,7 +153,8 @@ fn replace(element: &mut Value, by: Value) -> bool {
 fn stand_in(field: &str) -> Value {
     match field {
         "version" => json!(1),
-        "tenants" | "event_types" => json!([]),
+        "tenants" | "event_types" | "cells" => json!([]),
+        "tolerates_reordering" => json!(false),
         "pattern" => json!({}),
         _ => json!(""),
     }

@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 
-use mailrail_types::{AppId, EndpointId, SubscriptionId, TenantId};
+use mailrail_types::{AppId, ClassId, EndpointId, MailboxClass, SubscriptionId, TenantId};
 
 use super::*;
+
+mod bounds;
+mod documents;
 
 /// Stands for the address policy of egress: https only.
 fn https_only(url: &str) -> Result<String, UrlRefusal> {
@@ -12,16 +15,19 @@ fn https_only(url: &str) -> Result<String, UrlRefusal> {
     if url.starts_with("https://") { Ok(url.to_owned()) } else { Err(refusal()) }
 }
 
-fn known() -> HashMap<TenantId, Known> {
+fn existing() -> Existing {
     let app = AppId::new("old-app").expect("valid");
     let mut known = Known::default();
     known.endpoints.insert(EndpointId::new("old").expect("valid"), app.clone());
     known.subscriptions.insert(SubscriptionId::new("old-sub").expect("valid"), app);
-    HashMap::from([(TenantId::new("acme").expect("valid"), known)])
+    Existing {
+        classes: [MailboxClass::STRICT, MailboxClass::TOLERANT].map(ClassId::of).into(),
+        tenants: HashMap::from([(TenantId::new("acme").expect("valid"), known)]),
+    }
 }
 
 fn check(yaml: &str) -> Result<CheckedSetup, Vec<SetupProblem>> {
-    check_setup(parse_yaml(yaml).map_err(|p| vec![p])?, &known(), &https_only)
+    check_setup(parse_yaml(yaml).map_err(|p| vec![p])?, &existing(), &https_only)
 }
 
 /// (code, path, line) of each problem.
@@ -57,6 +63,18 @@ tenants:
       - id: old-app
         subscriptions:
           - {id: to-known, endpoint: old, event_types: [undeclared]}
+    integrations:
+      - id: github
+        provider: github
+        secret: "third-party-secret"
+        cells: [main, old]
+        class: bulk
+      - {id: open, provider: generic, cells: [main]}
+classes:
+  - id: bulk
+    tolerates_reordering: true
+    threads: 8
+    buckets_max: 256
 "#;
 
 #[test]
@@ -78,6 +96,15 @@ fn a_whole_document_is_read() {
         tenant.subscriptions[0].filter.as_ref().map(|f| f.text.as_str()),
         Some(r#"{"ref":[{"prefix":"refs/heads/"}]}"#)
     );
+    let bulk = ClassId::of("bulk");
+    let wanted =
+        MailboxClass { threads: 8, buckets_max: 256, ..MailboxClass::with_defaults(bulk.clone(), true) };
+    assert_eq!(checked.classes, [wanted]);
+    assert_eq!(tenant.tenant.source_class.as_str(), MailboxClass::STRICT);
+    assert_eq!(endpoint.endpoint.class.as_str(), MailboxClass::TOLERANT);
+    let [github, open] = tenant.integrations.as_slice() else { panic!("two integrations") };
+    assert_eq!((github.cells.len(), &github.class, github.secrets.len()), (2, &Some(bulk), 1));
+    assert_eq!((open.provider.name(), &open.class, open.secrets.len()), ("generic", &None, 0));
     let warned: Vec<_> = checked.warnings.iter().map(|w| (w.code.as_str(), w.path.as_str())).collect();
     assert_eq!(warned, [("undeclared_event_type", "tenants[0].apps[1].subscriptions[0].event_types[0]")]);
 }
@@ -168,7 +195,36 @@ const TABLE: &[(&str, &str, &str, &str, usize)] = &[
     ("id: pushes", "id: old-sub", "belongs_to_other_app", "tenants[0].apps[0].subscriptions[0].id", 21),
     ("id: to-known", "id: pushes", "duplicate_id", "tenants[0].apps[1].subscriptions[0].id", 24),
     ("name: Shop", "id: shop", "syntax", "", 13),
-    ("name: Shop", "name: 'Shop", "syntax", "", 25),
+    ("name: Shop", "name: 'Shop", "syntax", "", 37),
+    ("timeout: 15s", "class: fast", "unknown_class", "tenants[0].apps[0].endpoints[0].class", 19),
+    ("name: Acme Inc", "source_class: FAST", "unknown_class", "tenants[0].source_class", 5),
+    ("class: bulk", "class: bluk", "unknown_class", "tenants[0].integrations[0].class", 30),
+    ("provider: github", "provider: GitHub", "unknown_provider", "tenants[0].integrations[0].provider", 27),
+    ("provider: github", "", "missing_field", "tenants[0].integrations[0].provider", 26),
+    ("third-party-secret", "short", "invalid_secret", "tenants[0].integrations[0].secret", 28),
+    ("\"third-party-secret\"", "{env: X}", "env_not_resolved", "tenants[0].integrations[0].secret", 28),
+    ("[main, old]", "[main, gone]", "unknown_endpoint", "tenants[0].integrations[0].cells[1]", 29),
+    ("[main, old]", "[main, main]", "invalid_cells", "tenants[0].integrations[0].cells[1]", 29),
+    ("[main, old]", "[]", "invalid_cells", "tenants[0].integrations[0].cells", 29),
+    ("[main, old]", "main", "wrong_type", "tenants[0].integrations[0].cells", 29),
+    ("cells: [main, old]", "", "missing_field", "tenants[0].integrations[0].cells", 26),
+    ("{id: open,", "{id: github,", "duplicate_id", "tenants[0].integrations[1].id", 31),
+    ("{id: open,", "{id: open, colour: red,", "unknown_field", "tenants[0].integrations[1].colour", 31),
+    ("threads: 8", "threads: 0", "invalid_class", "classes[0].threads", 35),
+    ("threads: 8", "threads: -1", "wrong_type", "classes[0].threads", 35),
+    ("threads: 8", "threads: many", "wrong_type", "classes[0].threads", 35),
+    ("threads: 8", "fixed_buckets: 4097", "invalid_class", "classes[0].fixed_buckets", 35),
+    ("threads: 8", "payloads_per_thread: 1000001", "invalid_class", "classes[0].payloads_per_thread", 35),
+    ("buckets_max: 256", "buckets_max: 4097", "invalid_class", "classes[0].buckets_max", 36),
+    ("tolerates_reordering: true", "", "missing_field", "classes[0].tolerates_reordering", 33),
+    ("- id: bulk", "- id: Bulk", "invalid_id", "classes[0].id", 33),
+    (
+        "- id: bulk",
+        "- {id: bulk, tolerates_reordering: true}\n  - id: bulk",
+        "duplicate_id",
+        "classes[1].id",
+        34,
+    ),
 ];
 
 #[test]
@@ -178,8 +234,9 @@ fn each_mistake_has_its_code_path_and_line() {
         let found = problems(&GOOD.replacen(from, to, 1));
         let wanted = ((*code).to_owned(), (*path).to_owned(), *line);
         assert!(found.contains(&wanted), "{from} -> {to}:\n  wanted {wanted:?}\n  found  {found:?}");
-        // What follows from the mistake may be reported (a missing endpoint), but not the same place twice.
-        assert!(found.len() <= 2, "{from} -> {to}: {found:?}");
+        // What follows from the mistake may be reported (a missing endpoint, for each of the three that name it), but not
+        // the same place twice.
+        assert!(found.len() <= 4, "{from} -> {to}: {found:?}");
     }
 }
 
@@ -259,12 +316,15 @@ fn n16_problems_do_not_quote_secrets() {
         ("{X-Team: pay}", format!("{{Authorization: \"{canary}\\n\"}}")),
         ("{X-Team: pay}", canary.to_owned()),
         ("secret: ", format!("secret: !{canary} ")),
+        ("third-party-secret", format!("{canary}\\u0007")),
+        ("\"third-party-secret\"", format!("[{canary}]")),
     ] {
         assert!(GOOD.contains(from), "{from}");
         let found = check(&GOOD.replacen(from, &to, 1)).map(|_| ()).expect_err("must be refused");
         let text = format!("{found:?}");
         assert!(!text.contains(canary), "{to}: {text}");
     }
+    assert!(!format!("{:?}", check(GOOD)).contains("third-party-secret"), "debug output is redacted");
     assert!(
         !format!("{:?}", check(GOOD)).contains("0123456789012345678901234567890123456789MDE"),
         "debug output is redacted"
@@ -282,6 +342,7 @@ tenants:
     apps:
       - id: a
         endpoints: [{id: e, url: https://x.example, secret: {env: SET}, headers: {Authorization: {env: SET}, X-B: plain}}]
+    integrations: [{id: g, provider: github, secret: {env: SET}, cells: [e]}]
 ";
     let mut document = parse_yaml(yaml).expect("YAML");
     let problems = resolve_env(&mut document, &|name| (name == "SET").then(|| "value".to_owned()));
@@ -292,6 +353,7 @@ tenants:
     };
     assert_eq!(text("tenants[0].keys[0].token").as_deref(), Some("value"));
     assert_eq!(text("tenants[0].apps[0].endpoints[0].secret").as_deref(), Some("value"));
+    assert_eq!(text("tenants[0].integrations[0].secret").as_deref(), Some("value"));
     assert_eq!(text("tenants[0].apps[0].endpoints[0].headers.Authorization").as_deref(), Some("value"));
     assert_eq!(text("tenants[0].apps[0].endpoints[0].headers.X-B").as_deref(), Some("plain"));
     assert_eq!(text("tenants[0].name"), None, "only secrets and headers take variables");
@@ -308,9 +370,19 @@ fn the_schema_and_the_reader_agree_on_fields() {
             .map(|p| p.keys().cloned().collect::<Vec<_>>().join(" "))
             .unwrap_or_default()
     };
-    assert_eq!(fields(""), "tenants version");
-    assert_eq!(fields("Tenant"), "apps event_types id keys name");
-    assert_eq!(fields("Endpoint"), "headers id secret timeout url");
+    assert_eq!(fields(""), "classes tenants version");
+    assert_eq!(fields("Tenant"), "apps event_types id integrations keys name source_class");
+    assert_eq!(fields("Endpoint"), "class headers id secret timeout url");
     assert_eq!(fields("Subscription"), "endpoint event_types filter id");
+    assert_eq!(
+        fields("Class"),
+        "buckets_max fixed_buckets id payloads_per_thread threads tolerates_reordering"
+    );
+    assert_eq!(fields("Integration"), "cells class id provider secret");
+    let providers = mailrail_types::Provider::ALL.map(mailrail_types::Provider::name);
+    assert_eq!(
+        schema["$defs"]["Integration"]["properties"]["provider"]["enum"],
+        serde_json::json!(providers)
+    );
     assert_eq!(schema["$defs"]["Endpoint"]["required"], serde_json::json!(["id", "url"]));
 }

@@ -12,6 +12,10 @@ use serde_json::{Map, Value};
 pub const TOKEN_MIN_CHARS: usize = STORE_TOKEN_MIN;
 /// Most characters of a token: an `Authorization` header stays far below every proxy's limit.
 pub const TOKEN_MAX_CHARS: usize = 512;
+/// Fewest characters of a third party's secret: less is a mistake. It is theirs, so it cannot be asked to be long.
+pub const INBOUND_SECRET_MIN_CHARS: usize = 8;
+/// Most characters of a third party's secret: more is another text.
+pub const INBOUND_SECRET_MAX_CHARS: usize = 512;
 /// Shortest timeout of an endpoint: less fails on the network alone.
 pub const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 /// Longest timeout of an endpoint: an attempt holds a permit all that time.
@@ -40,6 +44,17 @@ pub(super) fn secret(text: String) -> Result<Secret, String> {
         Ok(_) => Ok(secret),
         Err(error) => Err(format!("{error}; leave it out to have one generated")),
     }
+}
+
+/// A secret that a third party signs with: any text of theirs.
+pub(super) fn inbound_secret(text: String) -> Result<Secret, String> {
+    let long = (INBOUND_SECRET_MIN_CHARS..=INBOUND_SECRET_MAX_CHARS).contains(&text.chars().count());
+    if !long || text.chars().any(char::is_control) {
+        return Err(format!(
+            "a third party's secret has {INBOUND_SECRET_MIN_CHARS} to {INBOUND_SECRET_MAX_CHARS} characters and no control characters"
+        ));
+    }
+    Ok(Secret::new(text))
 }
 
 /// `500ms`, `15s`, `1m`.

@@ -1,10 +1,13 @@
 //! YAML and JSON text → one tree of values, with no key twice; and back from a path to a line.
 
+mod depth;
+
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use self::depth::{DEPTH_MAX, too_deep};
 use super::path::{Path, Step};
 use super::problem::{SetupProblem, code};
 
@@ -14,8 +17,16 @@ const EXACT_BELOW: f64 = 18_446_744_073_709_551_616.0;
 /// Reads a YAML text.
 ///
 /// # Errors
-/// A problem with code `syntax` and a line: not YAML, a key twice in one object, a tag, a number that has no exact JSON form.
+/// A problem with code `syntax` and a line: not YAML, nested too deep, a key twice in one object, a tag, a number that has
+/// no exact JSON form.
 pub fn parse_yaml(text: &str) -> Result<Value, SetupProblem> {
+    if let Some(line) = too_deep(text) {
+        let detail = format!("brackets are nested more than {DEPTH_MAX} deep; close those that are open");
+        return Err(SetupProblem {
+            line: Some(line),
+            ..SetupProblem::new(code::SYNTAX, &Path::root(), detail)
+        });
+    }
     Tree.deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(|error| {
         let line = error.location().map(|l| l.line());
         SetupProblem {
@@ -250,6 +261,19 @@ mod tests {
         assert!(error.detail.contains("'c' stands twice"), "{}", error.detail);
         let error = parse_json(b"{\"a\":1,\n\"a\":2}").expect_err("twice");
         assert_eq!(error.line, Some(2));
+    }
+
+    #[test]
+    fn a_hundred_thousand_brackets_are_refused_before_they_are_parsed() {
+        for open in ["[", "{a: ", "- [\n"] {
+            let error =
+                parse_yaml(&format!("version: 1\ntenants: {}", open.repeat(100_000))).expect_err("deep");
+            assert_eq!(error.code.as_str(), "syntax");
+            assert!(error.line.is_some() && error.detail.contains("more than 64 deep"), "{}", error.detail);
+        }
+        // Depth by indentation is the parser's to refuse.
+        let error = parse_yaml(&"- ".repeat(100_000)).expect_err("deep");
+        assert!(error.detail.contains("recursion limit"), "{}", error.detail);
     }
 
     #[test]

@@ -2,8 +2,12 @@
 
 mod access;
 mod apply;
+mod classes;
+mod integrations;
+mod mailboxes;
 mod resources;
 mod serving;
+mod shed;
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -12,8 +16,11 @@ use axum::Router;
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
+use mailrail_limits::{LocalWindows, Sizer};
 use mailrail_log::{LocalLog, Log};
 use mailrail_store::{Directory, EncryptionKey, Store};
+use mailrail_telemetry::Metrics;
+use mailrail_types::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +39,8 @@ struct Setting {
     service: Service,
     directory: Arc<Directory>,
     log: Arc<dyn Log>,
+    sizer: Sizer,
+    metrics: Metrics,
     stop: CancellationToken,
     _folder: TempDir,
 }
@@ -58,6 +67,10 @@ fn log_lines() -> String {
 }
 
 async fn setting() -> Setting {
+    setting_with(|_| {}).await
+}
+
+async fn setting_with(change: impl FnOnce(&mut Config)) -> Setting {
     log_lines();
     let folder = TempDir::new().expect("a folder");
     let url = format!("sqlite:{}", folder.path().join("store.db").display());
@@ -69,12 +82,23 @@ async fn setting() -> Setting {
     let operator = Operator::new("alice", TOKEN).expect("a strong token");
     let mut config = Config::new(vec![operator], vec![Pipeline::named("", "default", 3)]);
     config.body_limit_bytes = 64 * 1024;
+    change(&mut config);
     let refusal = || UrlRefusal { code: "scheme_not_allowed", detail: "use https".to_owned() };
     let https =
         move |url: &str| if url.starts_with("https://") { Ok(url.to_owned()) } else { Err(refusal()) };
-    let service = Service::new(config, store, Arc::clone(&directory), Arc::clone(&log), Arc::new(https))
-        .expect("a service");
-    Setting { router: service.router(), service, directory, log, stop, _folder: folder }
+    let sizer = Sizer::new(Arc::new(LocalWindows::new()), Arc::new(|| Timestamp::from_secs(1_000_000)));
+    let metrics = Metrics::new();
+    let service = Service::new(
+        config,
+        store,
+        Arc::clone(&directory),
+        Arc::clone(&log),
+        Arc::new(https),
+        sizer.clone(),
+        metrics.mailbox.clone(),
+    )
+    .expect("a service");
+    Setting { router: service.router(), service, directory, log, sizer, metrics, stop, _folder: folder }
 }
 
 struct Answer {

@@ -19,7 +19,7 @@ async fn everything_can_be_read_and_deleted() {
     assert_eq!(
         endpoint,
         json!({
-            "id": "main", "app": "shop", "url": "https://shop.example/", "header_names": ["Authorization"], "secrets": 1, "timeout_ms": 15000,
+            "id": "main", "app": "shop", "url": "https://shop.example/", "header_names": ["Authorization"], "secrets": 1, "class": "tolerant", "timeout_ms": 15000,
         })
     );
     let subscription = setting.get("/v1/tenants/acme/subscriptions/pushes").await.json();

@@ -49,6 +49,15 @@ async fn status_says_what_waits_and_never_zero_for_unknown() {
     );
     assert_eq!(pipeline["attempts"]["records"], 0);
     assert_eq!(status["store"]["current"], true);
+
+    // What the group did not come to is gone: two partitions go on, and yet there is no number.
+    setting.log.trim("events.default", 0, second + 1).await.expect("trim");
+    let status = setting.get("/v1/status").await.json();
+    let events = &status["pipelines"][0]["events"];
+    assert_eq!(events["waiting"], Value::Null, "{status}");
+    let error = events["error"].as_str().unwrap_or_default();
+    assert!(error.starts_with("partition 0 is stopped: records 2 to 2 were deleted"), "{status}");
+    assert_eq!(status["pipelines"][0]["deliveries"]["waiting"], 4);
 }
 
 #[tokio::test]
