@@ -1,20 +1,20 @@
 //! The player: posts payloads at the front door, one after the other per tenant, tenants at once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName};
-use http::{HeaderValue, Method};
+use http::HeaderValue;
+use http::header::{CONTENT_TYPE, HeaderName, InvalidHeaderValue};
 use indicatif::ProgressBar;
-use mailrail_egress::operator::{ApiClient, ApiError};
-use mailrail_types::{DeliveryId, EventId, TenantId};
+use mailrail_types::{DeliveryId, EventId, SubscriptionId, TenantId};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
 
 use crate::Error;
 use crate::books::Accepted;
+use crate::door::{Door, Letter, joined, refused};
 use crate::payloads::{Payload, Payloads};
+use crate::receiver::body_sha256;
 use crate::setup::{Access, wanted_by};
 
 /// Events that are played at least, over all tenants, unless somebody says otherwise: enough for retries and a bar.
@@ -22,9 +22,6 @@ pub const EVENTS_MIN: usize = 400;
 
 /// Most events of one play: as many as the receiver keeps receipts of, and memory for their headers.
 pub const EVENTS_MAX: usize = 100_000;
-
-/// Pause before an event is posted again, with the same id.
-const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// What is played.
 #[derive(Debug, Clone)]
@@ -45,10 +42,30 @@ pub struct Play {
 pub struct Played {
     /// Events that ingest accepted; of a tenant, in the order they were posted.
     pub accepted: Vec<Accepted>,
+    /// SHA-256, in hex, of their bodies.
+    pub bodies: HashMap<EventId, String>,
     /// The deliveries that the demo's set-up wants of them.
     pub expected: HashSet<DeliveryId>,
     /// How often an event was posted again.
     pub retries: u64,
+}
+
+impl Played {
+    /// Puts down an event that was accepted and is owed to `wanted`.
+    pub(crate) fn enter(&mut self, accepted: Accepted, body: &[u8], wanted: &[SubscriptionId]) {
+        let delivery = |id| DeliveryId::derive(&accepted.event, &accepted.tenant, id);
+        self.expected.extend(wanted.iter().map(delivery));
+        self.bodies.insert(accepted.event, body_sha256(body));
+        self.accepted.push(accepted);
+    }
+
+    /// Adds what somebody else played.
+    pub fn add(&mut self, other: Played) {
+        self.accepted.extend(other.accepted);
+        self.bodies.extend(other.bodies);
+        self.expected.extend(other.expected);
+        self.retries += other.retries;
+    }
 }
 
 /// One event as it goes out.
@@ -88,19 +105,13 @@ impl Play {
             // Each tenant begins elsewhere, so that they do not do the same at the same time.
             let start = at * payloads.list.len() / accesses.len();
             let posts = posts(&self.run, &access.tenant, &payloads.list, start, share);
-            let client = ApiClient::new(&self.ingest, Some(&access.token))
-                .map_err(|error| refused("none yet", &access.tenant, &error.to_string()))?;
-            let sender =
-                Sender { client, tenant: access.tenant.clone(), patience: self.patience, bar: bar.clone() };
-            tasks.spawn(sender.send_all(posts));
+            let token = Some(access.token.as_str());
+            let door = Door::new(&self.ingest, "/v1/events", token, &access.tenant, self.patience)?;
+            tasks.spawn(send_all(door, access.tenant.clone(), posts, bar.clone()));
         }
         let mut played = Played::default();
         while let Some(sent) = tasks.join_next().await {
-            let sent =
-                sent.map_err(|error| refused("unknown", &"unknown", &format!("the player broke: {error}")))??;
-            played.accepted.extend(sent.accepted);
-            played.expected.extend(sent.expected);
-            played.retries += sent.retries;
+            played.add(joined(sent, "unknown")?);
         }
         Ok(played)
     }
@@ -128,7 +139,7 @@ fn posts(run: &str, tenant: &TenantId, payloads: &[Payload], start: usize, count
 impl Post {
     /// CloudEvents binary mode: attributes in headers, the payload as it is. The place in the producer's order goes
     /// into the `sequence` extension, because the payload must not change.
-    fn headers(&self) -> Result<Vec<(HeaderName, HeaderValue)>, http::header::InvalidHeaderValue> {
+    fn headers(&self) -> Result<Vec<(HeaderName, HeaderValue)>, InvalidHeaderValue> {
         Ok(vec![
             (CONTENT_TYPE, HeaderValue::from_static("application/json")),
             (HeaderName::from_static("ce-specversion"), HeaderValue::from_static("1.0")),
@@ -143,66 +154,20 @@ impl Post {
     }
 }
 
-/// Posts for one tenant.
-struct Sender {
-    client: ApiClient,
-    tenant: TenantId,
-    patience: Duration,
-    bar: ProgressBar,
-}
-
-impl Sender {
-    async fn send_all(self, posts: Vec<Post>) -> Result<Played, Error> {
-        let mut played = Played::default();
-        for post in posts {
-            let event = EventId::derive(&self.tenant, &post.source, &post.id);
-            let answer = self.send(&post, &mut played.retries).await?;
-            if answer["id"] != event.to_string() {
-                let problem = format!("the answer names {} and not {event}", answer["id"]);
-                return Err(refused(&post.id, &self.tenant, &problem));
-            }
-            let wanted = wanted_by(&self.tenant, &post.event_type, &post.body);
-            played.expected.extend(wanted.iter().map(|id| DeliveryId::derive(&event, &self.tenant, id)));
-            played.accepted.push(Accepted {
-                event,
-                tenant: self.tenant.clone(),
-                sequence: post.sequence,
-                ordering_key: post.ordering_key,
-            });
-            self.bar.inc(1);
-        }
-        Ok(played)
+/// Posts for one tenant, each after the one before was accepted.
+async fn send_all(door: Door, tenant: TenantId, posts: Vec<Post>, bar: ProgressBar) -> Result<Played, Error> {
+    let mut played = Played::default();
+    for post in posts {
+        let event = EventId::derive(&tenant, &post.source, &post.id);
+        let headers = post.headers().map_err(|error| refused(&post.id, &tenant, &error.to_string()))?;
+        let letter = Letter { name: &post.id, event, headers, body: post.body.clone() };
+        played.retries += door.post(letter).await?;
+        let wanted = wanted_by(&tenant, &post.event_type, &post.body);
+        let (tenant, sequence, ordering_key) = (tenant.clone(), post.sequence, post.ordering_key);
+        played.enter(Accepted { event, tenant, sequence, ordering_key }, &post.body, &wanted);
+        bar.inc(1);
     }
-
-    /// Posts until there is an answer. An answer that was lost leaves open whether the event was accepted: the same id
-    /// again makes it the same event.
-    async fn send(&self, post: &Post, retries: &mut u64) -> Result<serde_json::Value, Error> {
-        let fail = |problem: String| refused(&post.id, &self.tenant, &problem);
-        let end = Instant::now() + self.patience;
-        loop {
-            let headers = post.headers().map_err(|error| fail(error.to_string()))?;
-            match self.client.send(Method::POST, "/v1/events", headers, post.body.clone()).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) if is_passing(&error) && Instant::now() < end => {
-                    *retries += 1;
-                    sleep(AGAIN_AFTER).await;
-                }
-                Err(error) => return Err(fail(error.to_string())),
-            }
-        }
-    }
-}
-
-/// Whether the same request may succeed later.
-fn is_passing(error: &ApiError) -> bool {
-    match error.status {
-        Some(status) => matches!(status, 408 | 429 | 500..=599),
-        None => matches!(error.code.as_str(), "unreachable" | "timeout"),
-    }
-}
-
-fn refused(event: &str, tenant: &dyn std::fmt::Display, problem: &str) -> Error {
-    Error::Refused { event: event.to_owned(), tenant: tenant.to_string(), problem: problem.to_owned() }
+    Ok(played)
 }
 
 #[cfg(test)]
@@ -284,6 +249,7 @@ mod tests {
         let originals: HashSet<&Bytes> = payloads.list.iter().map(|p| &p.body).collect();
         assert!(seen.iter().all(|(_, body)| originals.contains(body)), "bodies go out as they are");
         assert!(!played.expected.is_empty());
+        assert!(played.accepted.iter().all(|a| played.bodies.contains_key(&a.event)));
     }
 
     #[tokio::test]

@@ -10,10 +10,11 @@ use tokio::net::TcpListener;
 
 use crate::Error;
 use crate::books::{Books, Claims, Pipeline, Statement, settle};
+use crate::forward::{Forward, WAVE_EVERY};
 use crate::payloads::{Origin, Payloads};
 use crate::play::{Play, Played};
-use crate::receiver::{Receiver, ReceiverHandle, ReceiverReport, ReceiverSettings, line};
-use crate::setup::Setup;
+use crate::receiver::{Receipt, Receiver, ReceiverHandle, ReceiverReport, ReceiverSettings, line};
+use crate::setup::{self, Setup};
 
 /// Faults that a summary spells out; the rest is counted.
 const FAULTS_SHOWN_MAX: usize = 20;
@@ -77,22 +78,38 @@ impl Demo {
         &self.payloads.origin
     }
 
-    /// Plays the payloads into ingest, which must know the set-up by then.
+    /// Opens the books. Must be before anything is played: what is in the log by then is somebody else's.
     ///
     /// # Errors
-    /// As [`Play::run`].
+    /// As [`Books::from_now`].
+    pub async fn open_books(&self, log: Arc<dyn Log>, pipeline: Pipeline) -> Result<Books, Error> {
+        Books::from_now(log, pipeline).await
+    }
+
+    /// Plays the payloads into ingest, which must know the set-up by then: as events of producers, and at the same time
+    /// as webhooks of GitHub.
+    ///
+    /// # Errors
+    /// As [`Play::run`] and [`Forward::run`].
     pub async fn play(
         &self,
         ingest: &str,
         events: Option<usize>,
         patience: Duration,
     ) -> Result<Played, Error> {
-        let play = Play { ingest: ingest.to_owned(), run: self.run.clone(), events, patience };
-        let accesses = self.setup.accesses().map_err(Error::Names)?;
-        let bar = self.bar("accepted");
-        let played = play.run(&self.payloads, &accesses, &bar).await;
-        bar.finish();
-        played
+        let (ingest, run) = (ingest.to_owned(), self.run.clone());
+        let forward = Forward { ingest: ingest.clone(), run: run.clone(), patience, wave_every: WAVE_EVERY };
+        let play = Play { ingest, run, events, patience };
+        let (accesses, hook) = (self.setup.accesses()?, self.setup.hook()?);
+        let (events, webhooks) = (self.bar("events"), self.bar("webhooks"));
+        let (mut played, forwarded) = tokio::try_join!(
+            play.run(&self.payloads, &accesses, &events),
+            forward.run(&self.payloads, &hook, &webhooks)
+        )?;
+        events.finish();
+        webhooks.finish();
+        played.add(forwarded);
+        Ok(played)
     }
 
     /// Waits until everything played has come to its end, at most `wait`, and closes the books.
@@ -101,19 +118,19 @@ impl Demo {
     /// As [`Books::catch_up`].
     pub async fn settle(
         &self,
-        log: Arc<dyn Log>,
-        pipeline: Pipeline,
+        mut books: Books,
         played: &Played,
         wait: Duration,
     ) -> Result<Statement, Error> {
         let bar = self.bar("settled");
-        let mut books = Books::read(log, pipeline).await?;
         settle(&mut books, Some(&played.expected), wait, &bar).await?;
         bar.finish();
         let receipts = self.receiver.receipts();
         Ok(books.reconcile(&Claims {
             accepted: Some(&played.accepted),
             expected: Some(&played.expected),
+            strict: Some(&self.setup.strict()?),
+            bodies: Some(&played.bodies),
             receipts: Some(&receipts),
             receipts_truncated: self.receiver.snapshot().truncated,
         }))
@@ -122,7 +139,17 @@ impl Demo {
     /// What happened, for people.
     #[must_use]
     pub fn summary(&self, played: &Played, statement: &Statement) -> String {
-        summary(&self.payloads.origin, played, statement, &self.receiver.snapshot())
+        let mut text = summary(&self.payloads.origin, played, statement, &self.receiver.snapshot());
+        let [prompt, slow] = setup::cells();
+        if let Some((done, to_come)) = when_done(&self.receiver.receipts(), &prompt, &slow) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "When {prompt} had all of its {done} webhooks, {to_come} of {slow}, which is slow, were still to come: \
+                 neither waits for the other."
+            );
+        }
+        text
     }
 
     /// Ends the receiver.
@@ -136,16 +163,24 @@ impl Demo {
     }
 }
 
+/// How many deliveries `first` took, and how many of `second` came after the last of them. `None` when there were none.
+fn when_done(receipts: &[Receipt], first: &str, second: &str) -> Option<(usize, usize)> {
+    let of = |endpoint| receipts.iter().filter(move |r: &&Receipt| r.endpoint == endpoint && r.is_accepted());
+    let end = of(first).map(|r| r.position).max()?;
+    Some((of(first).count(), of(second).filter(|r| r.position > end).count()))
+}
+
 fn summary(origin: &Origin, played: &Played, statement: &Statement, report: &ReceiverReport) -> String {
     let mut text = format!("played {origin}\n\n");
     let mut row = |name: &str, count: u64, note: &str| {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {name:<17} {count:>7}  {note}");
     };
-    row("accepted", statement.accepted, "events, each in the log before its 202");
+    row("accepted", statement.accepted, "events and webhooks, each in the log before its 202");
     row("posted again", played.retries, "with the same id, because ingest was busy");
-    row("matched", statement.matched, "deliveries: one event for one subscription");
+    row("matched", statement.matched, "deliveries: one event for one subscription, one webhook for one cell");
     row("delivered", statement.delivered, "answered 2xx");
+    row("forwarded", statement.forwarded, "of them webhooks to cells, byte for byte");
     row("verified", statement.verified, "of them with a signature that the receiver checked");
     row(
         "dead-lettered",
@@ -156,7 +191,13 @@ fn summary(origin: &Origin, played: &Played, statement: &Statement, report: &Rec
     row("cancelled", statement.cancelled, "");
     row("in progress", statement.in_progress, "");
     row("duplicates", statement.duplicates, "requests that the receiver had taken before");
-    row("order violations", statement.order_violations, "deliveries after a later one of their mailbox");
+    row(
+        "order violations",
+        statement.order_violations,
+        "deliveries after a later one of their key, where order is kept",
+    );
+    row("mailboxes", statement.mailboxes, "that deliveries were queued in");
+    row("widest", u64::from(statement.widest), "mailboxes of one recipient and event type");
 
     text.push_str("\n  endpoint           requests  delivered  refused\n");
     for (name, counts) in &report.endpoints {
@@ -191,6 +232,9 @@ mod tests {
             verified: 2,
             dead_lettered: 1,
             expired: 0,
+            forwarded: 0,
+            mailboxes: 1,
+            widest: 1,
             cancelled: 0,
             in_progress: 0,
             unmatched: 0,
@@ -199,6 +243,37 @@ mod tests {
             balanced: faults.is_empty(),
             faults,
         }
+    }
+
+    #[test]
+    fn what_was_still_to_come_is_told_by_the_order_of_arrival() {
+        let receipt = |position, endpoint: &str, status| Receipt {
+            position,
+            arrived_at_ms: 0,
+            endpoint: endpoint.to_owned(),
+            webhook_id: String::new(),
+            event_id: None,
+            attempt: None,
+            content_type: None,
+            body_bytes: 0,
+            body_sha256: String::new(),
+            verified: true,
+            status: Some(status),
+            order: None,
+            body: None,
+        };
+        let receipts = [
+            receipt(1, "slow", 200),
+            receipt(2, "prompt", 200),
+            receipt(3, "prompt", 200),
+            receipt(4, "slow", 503),
+            receipt(5, "slow", 200),
+            receipt(6, "other", 200),
+            receipt(7, "slow", 200),
+        ];
+        assert_eq!(when_done(&receipts, "prompt", "slow"), Some((2, 2)));
+        assert_eq!(when_done(&receipts, "slow", "prompt"), Some((3, 0)));
+        assert_eq!(when_done(&receipts, "nobody", "slow"), None);
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! Reads the topics of a pipeline, from their beginning, as far as they reach; and again from there.
+//! Reads the topics of a pipeline, from their beginning or from now on, as far as they reach; and again from there.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailrail_log::{Log, Offset, Reader, Readers, StoredRecord, TopicSpec};
-use mailrail_types::{DeadReason, DeliveryId, EventId, MailboxKey, Outcome};
+use mailrail_log::{Bounds, Log, LogError, Offset, Reader, Readers, StoredRecord, TopicSpec};
+use mailrail_types::{DeadReason, DeliveryId, EventId, Mailbox, Outcome};
+use tokio::time::{Instant, sleep};
 
 use super::Pipeline;
 use super::statement::Fault;
@@ -13,6 +14,9 @@ use crate::Error;
 
 /// A partition that has records gives one within this time, or the log is not well.
 const READ_WAIT: Duration = Duration::from_secs(30);
+
+/// Pause before a log that could not say something is asked again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(250);
 
 /// Records asked for at once: with bodies of 1 MiB that is still memory a laptop has.
 const READ_RECORDS_MAX: usize = 100;
@@ -30,12 +34,16 @@ pub struct Books {
     pub(super) ends: HashMap<DeliveryId, BTreeSet<End>>,
     /// What is wrong with the topics themselves.
     pub(super) damage: Vec<Fault>,
+    /// Events from before the books were opened: what still becomes of them is not in these books.
+    pub(super) earlier: HashSet<EventId>,
 }
 
 /// A delivery that match decided.
 pub(super) struct Owed {
     pub(super) event: EventId,
-    pub(super) mailbox: MailboxKey,
+    pub(super) mailbox: Mailbox,
+    /// Whether it is the copy of a cell.
+    pub(super) forwarded: bool,
 }
 
 /// How a delivery can end.
@@ -83,12 +91,35 @@ struct Partition {
 }
 
 impl Books {
-    /// Opens the books and reads them for the first time.
+    /// Opens the books of a whole log and reads them for the first time.
     ///
     /// # Errors
     /// As [`Books::catch_up`].
     pub async fn read(log: Arc<dyn Log>, pipeline: Pipeline) -> Result<Self, Error> {
-        let mut books = Self {
+        let mut books = Self::empty(log, pipeline)?;
+        books.catch_up().await?;
+        Ok(books)
+    }
+
+    /// Opens books that begin now: of what is in the log already they only know which events those are, and leave out
+    /// whatever still becomes of them.
+    ///
+    /// # Errors
+    /// As [`Books::catch_up`].
+    pub async fn from_now(log: Arc<dyn Log>, pipeline: Pipeline) -> Result<Self, Error> {
+        let mut books = Self::empty(log, pipeline)?;
+        // Events last: of one that comes in meanwhile, either all is in the books or nothing.
+        for topic in [Topic::Attempts, Topic::DeadLetters, Topic::Deliveries] {
+            books.skip_to_end(topic).await?;
+        }
+        books.catch_up_with(Topic::Events).await?;
+        books.earlier = std::mem::take(&mut books.events);
+        books.damage.clear();
+        Ok(books)
+    }
+
+    fn empty(log: Arc<dyn Log>, pipeline: Pipeline) -> Result<Self, Error> {
+        Ok(Self {
             readers: log.readers()?,
             log,
             pipeline,
@@ -98,9 +129,8 @@ impl Books {
             deliveries: HashMap::new(),
             ends: HashMap::new(),
             damage: Vec::new(),
-        };
-        books.catch_up().await?;
-        Ok(books)
+            earlier: HashSet::new(),
+        })
     }
 
     /// Reads what was written since the last time.
@@ -149,12 +179,32 @@ impl Books {
         Ok(matched)
     }
 
+    /// The bounds of a partition. Asked again for a while: one of a topic that was just made may have no leader yet.
+    async fn bounds(&self, topic: &str, p: u32) -> Result<Bounds, LogError> {
+        let end = Instant::now() + READ_WAIT;
+        loop {
+            match self.log.bounds(topic, p).await {
+                Err(LogError::Unavailable(_)) if Instant::now() < end => sleep(ASK_AGAIN_AFTER).await,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn skip_to_end(&mut self, topic: Topic) -> Result<(), Error> {
+        let spec = self.spec(topic).clone();
+        for p in 0..spec.partitions {
+            let position = self.bounds(&spec.name, p).await?.high;
+            self.partitions.insert((topic, p), Partition { position, reader: None });
+        }
+        Ok(())
+    }
+
     /// Reads a topic to its end; low and high of each partition.
     async fn catch_up_with(&mut self, topic: Topic) -> Result<Vec<(u32, (Offset, Offset))>, Error> {
         let spec = self.spec(topic).clone();
         let mut all = Vec::new();
         for p in 0..spec.partitions {
-            let bounds = self.log.bounds(&spec.name, p).await?;
+            let bounds = self.bounds(&spec.name, p).await?;
             all.push((p, (bounds.low, bounds.high)));
             let fresh = !self.partitions.contains_key(&(topic, p));
             if fresh && bounds.low > 0 {
@@ -215,13 +265,19 @@ impl Books {
     fn enter(&mut self, topic: Topic, record: &StoredRecord) -> Result<(), mailrail_wire::Error> {
         match topic {
             Topic::Events => {
-                self.events.insert(mailrail_wire::decode_event(&record.value)?.id);
+                let event = mailrail_wire::decode_event(&record.value)?.id;
+                if !self.earlier.contains(&event) {
+                    self.events.insert(event);
+                }
             }
             Topic::Deliveries => {
-                // The same delivery may stand here twice: match ran again after a crash.
                 let delivery = mailrail_wire::decode_delivery(&record.value)?;
-                let owed = Owed { event: delivery.event.id, mailbox: delivery.mailbox.key() };
-                self.deliveries.entry(delivery.id).or_insert(owed);
+                let forwarded = delivery.event.forwarded.is_some();
+                let owed = Owed { event: delivery.event.id, mailbox: delivery.mailbox, forwarded };
+                if !self.earlier.contains(&owed.event) {
+                    // The same delivery may stand here twice: match ran again after a crash.
+                    self.deliveries.entry(delivery.id).or_insert(owed);
+                }
             }
             Topic::Attempts => {
                 let attempt = mailrail_wire::decode_attempt(&record.value)?;
@@ -231,15 +287,21 @@ impl Books {
                     // Given up is what is in the dead letters, with its payload; an attempt that says so is not enough.
                     Outcome::Dead(_) | Outcome::Retry { .. } => return Ok(()),
                 };
-                self.ends.entry(attempt.delivery).or_default().insert(end);
+                self.end(attempt.event, attempt.delivery, end);
             }
             Topic::DeadLetters => {
                 let letter = mailrail_wire::decode_dead_letter(&record.value)?;
                 let end = if letter.reason == DeadReason::Expired { End::Expired } else { End::DeadLettered };
-                self.ends.entry(letter.delivery.id).or_default().insert(end);
+                self.end(letter.delivery.event.id, letter.delivery.id, end);
             }
         }
         Ok(())
+    }
+
+    fn end(&mut self, event: EventId, delivery: DeliveryId, end: End) {
+        if !self.earlier.contains(&event) {
+            self.ends.entry(delivery).or_default().insert(end);
+        }
     }
 
     fn spec(&self, topic: Topic) -> &TopicSpec {

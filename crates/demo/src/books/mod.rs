@@ -1,6 +1,7 @@
 //! The books: what the log says became of every event, compared with what the producer and the receiver saw.
 
 mod ledger;
+mod line;
 mod reconcile;
 mod settle;
 mod statement;
@@ -8,7 +9,7 @@ mod statement;
 mod tests;
 
 use mailrail_log::TopicSpec;
-use mailrail_types::{EventId, TenantId};
+use mailrail_types::{EndpointId, EventId, TenantId};
 
 pub use ledger::{Books, Unsettled};
 pub use reconcile::Claims;
@@ -37,8 +38,12 @@ pub struct Accepted {
     pub event: EventId,
     /// Whose it is.
     pub tenant: TenantId,
-    /// Its place among the events of its tenant: each was posted after the one before was accepted.
+    /// Its place among the events of its tenant: each was posted after the one before was accepted. Webhooks to forward
+    /// are posted many at once, and theirs only counts them.
     pub sequence: u64,
-    /// What the producer takes for its ordering key.
+    /// What the producer takes for its ordering key. Events without one are in order among themselves.
     pub ordering_key: Option<String>,
 }
+
+/// Whose mailboxes: an endpoint of a tenant.
+pub type Recipient = (TenantId, EndpointId);

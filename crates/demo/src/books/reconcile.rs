@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use mailrail_types::{DeliveryId, EventId, MailboxKey};
+use mailrail_types::{DeliveryId, EventId, Mailbox};
 
-use super::Accepted;
-use super::ledger::{Books, End};
+use super::ledger::{Books, End, Owed};
+use super::line::Line;
 use super::statement::{Fault, Statement};
+use super::{Accepted, Recipient};
 use crate::receiver::Receipt;
 
 /// What others saw. What is left out is not compared.
@@ -16,10 +17,21 @@ pub struct Claims<'a> {
     pub accepted: Option<&'a [Accepted]>,
     /// The deliveries that there must be, and no other.
     pub expected: Option<&'a HashSet<DeliveryId>>,
+    /// Recipients whose mailboxes are strict: theirs is the order that is checked, and theirs are not sized by rate.
+    /// `None`: those of all are strict.
+    pub strict: Option<&'a HashSet<Recipient>>,
+    /// SHA-256, in hex, of the body of accepted events.
+    pub bodies: Option<&'a HashMap<EventId, String>>,
     /// What the receiver saw, in order of arrival, of all endpoints.
     pub receipts: Option<&'a [Receipt]>,
     /// Whether the receiver kept only a part.
     pub receipts_truncated: bool,
+}
+
+impl Claims<'_> {
+    fn is_strict(&self, mailbox: &Mailbox) -> bool {
+        self.strict.is_none_or(|strict| strict.contains(&(mailbox.tenant.clone(), mailbox.endpoint.clone())))
+    }
 }
 
 /// What the receiver's side comes to.
@@ -40,10 +52,9 @@ impl Books {
         let received = claims.receipts.map(|receipts| self.check_receipts(receipts, claims, &mut faults));
         self.check_ends(received.as_ref(), &mut faults);
 
-        let count = |end| {
-            let only = |id: &&DeliveryId| self.ends.get(id).is_some_and(|ends| ends.first() == Some(&end));
-            self.deliveries.keys().filter(only).count() as u64
-        };
+        let ended = |id, end| self.ends.get(id).is_some_and(|ends| ends.first() == Some(&end));
+        let count = |end| self.deliveries.keys().filter(|id| ended(id, end)).count() as u64;
+        let to_cells = self.deliveries.iter().filter(|(_, owed)| owed.forwarded);
         let received = received.unwrap_or_default();
         faults.sort();
         Statement {
@@ -52,6 +63,10 @@ impl Books {
             delivered: count(End::Delivered),
             verified: received.taken.len() as u64,
             dead_lettered: count(End::DeadLettered),
+            forwarded: to_cells.filter(|(id, _)| ended(id, End::Delivered)).count() as u64,
+            mailboxes: self.deliveries.values().map(|owed| &owed.mailbox).collect::<HashSet<_>>().len()
+                as u64,
+            widest: self.widest(claims),
             expired: count(End::Expired),
             cancelled: count(End::Cancelled),
             in_progress: self.unsettled().in_progress,
@@ -61,6 +76,13 @@ impl Books {
             balanced: faults.is_empty(),
             faults,
         }
+    }
+
+    /// The split that the highest bucket of a rate-sized mailbox tells of.
+    fn widest(&self, claims: &Claims<'_>) -> u32 {
+        let mailboxes = self.deliveries.values().map(|owed| &owed.mailbox);
+        let buckets = mailboxes.filter(|mailbox| !claims.is_strict(mailbox)).map(|mailbox| mailbox.bucket);
+        buckets.max().map_or(0, |bucket| bucket.saturating_add(1).next_power_of_two())
     }
 
     fn check_events(&self, claims: &Claims<'_>, faults: &mut Vec<Fault>) {
@@ -119,11 +141,11 @@ impl Books {
         }
         let mut received = Received::default();
         let mut line = Line::new(claims.accepted.unwrap_or_default());
-        let mut unknown = HashSet::new();
+        let (mut unknown, mut changed) = (HashSet::new(), HashSet::new());
         for receipt in receipts.iter().filter(|receipt| receipt.verified) {
             let id = receipt.webhook_id.parse::<DeliveryId>().ok();
             let Some((delivery, owed)) = id.and_then(|id| self.deliveries.get_key_value(&id)) else {
-                if unknown.insert(&receipt.webhook_id) {
+                if !self.is_earlier(receipt) && unknown.insert(&receipt.webhook_id) {
                     faults.push(Fault::ReceivedUnknown(receipt.webhook_id.clone()));
                 }
                 continue;
@@ -131,69 +153,25 @@ impl Books {
             if receipt.is_accepted() && !received.taken.insert(*delivery) {
                 received.duplicates += 1;
             }
-            if line.is_late(*delivery, owed.event, &owed.mailbox, receipt.is_accepted()) {
+            if has_other_body(receipt, owed, claims) && changed.insert(*delivery) {
+                faults.push(Fault::BodyChanged(*delivery));
+            }
+            if claims.is_strict(&owed.mailbox) && line.is_late(*delivery, owed, receipt.is_accepted()) {
                 received.order_violations += 1;
-                faults.push(Fault::OutOfOrder { mailbox: owed.mailbox.clone(), delivery: *delivery });
+                faults.push(Fault::OutOfOrder { mailbox: owed.mailbox.key(), delivery: *delivery });
             }
         }
         received
     }
-}
 
-/// The order of every mailbox, in two readings: first requests must come in the producer's order, and so must first
-/// acceptances. A request that fails and is let past by its successor breaks only the second.
-struct Line<'a> {
-    sequences: HashMap<EventId, u64>,
-    arrived: HashMap<&'a MailboxKey, u64>,
-    accepted: HashMap<&'a MailboxKey, u64>,
-    seen: HashMap<DeliveryId, Seen>,
-}
-
-#[derive(Default)]
-struct Seen {
-    accepted: bool,
-    late: bool,
-}
-
-impl<'a> Line<'a> {
-    fn new(accepted: &[Accepted]) -> Self {
-        Self {
-            sequences: accepted.iter().map(|a| (a.event, a.sequence)).collect(),
-            arrived: HashMap::new(),
-            accepted: HashMap::new(),
-            seen: HashMap::new(),
-        }
-    }
-
-    /// Whether this request shows, for the first time, that the delivery is late.
-    fn is_late(
-        &mut self,
-        delivery: DeliveryId,
-        event: EventId,
-        mailbox: &'a MailboxKey,
-        accepted: bool,
-    ) -> bool {
-        let Some(&sequence) = self.sequences.get(&event) else { return false };
-        let first = !self.seen.contains_key(&delivery);
-        let seen = self.seen.entry(delivery).or_default();
-        let mut late = false;
-        if first {
-            late |= passes(&mut self.arrived, mailbox, sequence);
-        }
-        if accepted && !seen.accepted {
-            seen.accepted = true;
-            late |= passes(&mut self.accepted, mailbox, sequence);
-        }
-        let news = late && !seen.late;
-        seen.late |= late;
-        news
+    /// Whether it came of an event from before the books were opened.
+    fn is_earlier(&self, receipt: &Receipt) -> bool {
+        let event = receipt.event_id.as_ref().and_then(|id| id.parse().ok());
+        event.is_some_and(|event: EventId| self.earlier.contains(&event))
     }
 }
 
-/// Whether a later one was there before; equal ones are one event for two subscriptions.
-fn passes<'a>(heads: &mut HashMap<&'a MailboxKey, u64>, mailbox: &'a MailboxKey, sequence: u64) -> bool {
-    let head = heads.entry(mailbox).or_insert(sequence);
-    let late = sequence < *head;
-    *head = sequence.max(*head);
-    late
+fn has_other_body(receipt: &Receipt, owed: &Owed, claims: &Claims<'_>) -> bool {
+    let body = claims.bodies.and_then(|bodies| bodies.get(&owed.event));
+    body.is_some_and(|sha256| *sha256 != receipt.body_sha256)
 }

@@ -17,6 +17,13 @@ pub struct Statement {
     pub verified: u64,
     /// Deliveries that ended in the dead letters.
     pub dead_lettered: u64,
+    /// Deliveries to cells, of forwarded webhooks, that ended as delivered.
+    pub forwarded: u64,
+    /// Distinct mailboxes that deliveries were put into.
+    pub mailboxes: u64,
+    /// Mailboxes of the widest split of one recipient and event type, as far as deliveries show it: the highest bucket
+    /// tells a power of two. Only of recipients whose mailboxes are sized by rate; 0 when there is none.
+    pub widest: u32,
     /// Deliveries that expired.
     pub expired: u64,
     /// Deliveries that were cancelled.
@@ -27,7 +34,7 @@ pub struct Statement {
     pub unmatched: u64,
     /// Requests beyond the first that a receiver took: allowed after a crash.
     pub duplicates: u64,
-    /// Deliveries that reached their mailbox's endpoint after a later one.
+    /// Deliveries that reached a strict endpoint after a later one of their key.
     pub order_violations: u64,
     /// Whether there is no fault at all.
     pub balanced: bool,
@@ -44,6 +51,9 @@ struct Line {
     delivered: u64,
     verified: u64,
     dead_lettered: u64,
+    forwarded: u64,
+    mailboxes: u64,
+    widest: u32,
     order_violations: u64,
     balanced: bool,
 }
@@ -58,6 +68,9 @@ impl Statement {
             delivered: self.delivered,
             verified: self.verified,
             dead_lettered: self.dead_lettered,
+            forwarded: self.forwarded,
+            mailboxes: self.mailboxes,
+            widest: self.widest,
             order_violations: self.order_violations,
             balanced: self.balanced,
         };
@@ -113,8 +126,11 @@ pub enum Fault {
     /// The receiver could not verify it.
     #[error("{0} requests came with a bad signature")]
     BadSignatures(u64),
+    /// Somebody changed it on its way.
+    #[error("delivery {0} came with other bytes than were accepted")]
+    BodyChanged(DeliveryId),
     /// Later than a later one.
-    #[error("delivery {delivery} came to mailbox {mailbox} after a later one")]
+    #[error("delivery {delivery} of mailbox {mailbox} came after a later one of its key")]
     OutOfOrder {
         /// The mailbox.
         mailbox: MailboxKey,

@@ -26,6 +26,8 @@ pub use behaviour::{Behaviour, Rule};
 pub use command::{LISTENS_ON, ReceiverArgs, run};
 pub use receipt::{Counts, Order, Receipt, ReceiverReport};
 
+pub(crate) use state::body_sha256;
+
 use crate::Error;
 use state::State;
 

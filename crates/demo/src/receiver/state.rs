@@ -193,6 +193,11 @@ impl Memory {
     }
 }
 
+/// SHA-256 of a body as receipts have it: in hex.
+pub(crate) fn body_sha256(body: &[u8]) -> String {
+    HEXLOWER.encode(&Sha256::digest(body))
+}
+
 fn receipt(endpoint: &str, headers: &HeaderMap, body: &Bytes) -> Receipt {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -205,7 +210,7 @@ fn receipt(endpoint: &str, headers: &HeaderMap, body: &Bytes) -> Receipt {
         attempt: text("mailrail-attempt").and_then(|n| n.parse().ok()),
         content_type: text("content-type"),
         body_bytes: body.len() as u64,
-        body_sha256: HEXLOWER.encode(&Sha256::digest(body)),
+        body_sha256: body_sha256(body),
         verified: false,
         status: None,
         order: None,
