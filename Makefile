@@ -9,6 +9,15 @@ MAKEFLAGS += --no-print-directory
 DATA ?=
 # What `make services-up` started.
 SERVICES := target/services
+# What `make sim-mailboxes` simulates, and where it draws.
+RATES ?= 1000
+HOURS ?= 24
+SEED ?= 1
+PLOT ?= docs/mailbox-flapping.svg
+# What `make bench` measures, with which arguments, in which profile.
+BENCH ?= door
+ARGS ?=
+PROFILE ?= release
 
 with_data = data="$(DATA)"; [ -n "$$data" ] || { data=$$(mktemp -d); trap 'rm -rf "$$data"' EXIT; }
 
@@ -32,6 +41,15 @@ demo: build ## Run the demo once; the last line is JSON; fails unless the books 
 test: ## Run all tests, on real Kafka, Postgres and Redis that it starts and stops
 	$(CARGO) test --workspace --no-run
 	MAILRAIL_TEST_REQUIRE=1 tests/services/with $(CARGO) test --workspace
+
+.PHONY: sim-mailboxes
+sim-mailboxes: ## Simulate how mailbox widths change over a day (RATES, HOURS, SEED); the last line is JSON; draws PLOT
+	@$(CARGO) run -q -p mailrail-sim -- mailboxes --rates $(RATES) --hours $(HOURS) --seed $(SEED) --plot $(PLOT)
+
+.PHONY: bench
+bench: ## Measure a part beside a floor, on real Kafka, Postgres and Redis (BENCH=door); the last line is JSON
+	@$(CARGO) build --profile $(PROFILE) -p mailrail -p mailrail-bench
+	@tests/services/with "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)/mailrail-bench" $(BENCH) $(ARGS)
 
 .PHONY: arrows
 arrows: ## Check which crate imports which

@@ -4,6 +4,8 @@
 //! Kafka back. `/readyz` says whether to send it work: every check passes and it is not draining. There is no
 //! authentication here, so the port stays inside.
 
+mod serve;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -57,20 +59,27 @@ pub(crate) struct Admin {
     metrics: Arc<Metrics>,
     checks: Vec<Check>,
     draining: CancellationToken,
+    before_scrape: Box<dyn Fn(&Metrics) + Send + Sync>,
 }
 
 impl Admin {
     /// A server that is ready while every check passes and `draining` is not cancelled.
     pub(crate) fn new(metrics: Arc<Metrics>, checks: Vec<Check>, draining: CancellationToken) -> Self {
-        Self { metrics, checks, draining }
+        Self { metrics, checks, draining, before_scrape: Box::new(|_| {}) }
     }
 
-    /// Answers until `stop` is cancelled. Keep it running through the drain: that is when `/readyz` matters most.
+    /// Brings metrics up to date that something else counts; runs before each answer of `/metrics`.
+    pub(crate) fn before_scrape(self, refresh: impl Fn(&Metrics) + Send + Sync + 'static) -> Self {
+        Self { before_scrape: Box::new(refresh), ..self }
+    }
+
+    /// Answers until `stop` is cancelled, then ends within 2 s. Keep it running through the drain: that is when `/readyz`
+    /// matters most.
     ///
     /// # Errors
     /// When the listener breaks.
     pub(crate) async fn run(self, listener: TcpListener, stop: CancellationToken) -> std::io::Result<()> {
-        axum::serve(listener, self.router()).with_graceful_shutdown(stop.cancelled_owned()).await
+        serve::serve(listener, self.router(), stop).await
     }
 
     fn router(self) -> Router {
@@ -110,6 +119,7 @@ async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
+    (admin.before_scrape)(&admin.metrics);
     ([(header::CONTENT_TYPE, OPENMETRICS)], admin.metrics.render()).into_response()
 }
 
@@ -187,6 +197,15 @@ mod tests {
         assert_eq!((status, kind.as_str()), (StatusCode::OK, OPENMETRICS));
         let text = String::from_utf8(body).expect("text");
         assert!(text.contains("mailrail_match_events_total 0") && text.ends_with("# EOF\n"), "{text}");
+    }
+
+    /// S13: what sizing counts by itself is as of the scrape.
+    #[tokio::test]
+    async fn s13_what_others_count_is_brought_up_to_date_first() {
+        let router =
+            admin(vec![]).before_scrape(|metrics| metrics.mailbox.set_sizing_unavailable(3)).router();
+        let text = String::from_utf8(ask(router, "/metrics").await.2).expect("text");
+        assert!(text.contains("mailrail_mailbox_sizing_unavailable_total 3\n"), "{text}");
     }
 
     #[tokio::test]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use mailrail_log::{KafkaConfig, KafkaLog, LocalLog, LocalOptions, Log, LogError};
+use mailrail_limits::{LocalWindows, RedisWindows, Sizer, Windows};
+use mailrail_log::{KafkaConfig, KafkaLog, LocalLog, LocalOptions, Log, LogError, StoppedPartitions};
 use mailrail_store::{Directory, EncryptionKey, Store};
 use mailrail_telemetry::Metrics;
 use mailrail_types::Timestamp;
@@ -34,6 +35,8 @@ pub(crate) struct Parts {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) store: Store,
     pub(crate) directory: Arc<Directory>,
+    pub(crate) sizer: Sizer,
+    pub(crate) stopped: StoppedPartitions,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -60,8 +63,19 @@ impl Parts {
         let store =
             patiently("store", stop, transient, || Store::open(&settings.store.url, key.clone())).await?;
         let directory = patiently("store", stop, transient, || Directory::load(store.clone())).await?;
-        Ok(Self { settings, topics, log, store, directory, metrics: Arc::new(Metrics::new()) })
+        let sizer = sizer(&settings)?;
+        let (stopped, metrics) = (StoppedPartitions::default(), Arc::new(Metrics::new()));
+        Ok(Self { settings, topics, log, store, directory, sizer, stopped, metrics })
     }
+}
+
+/// Counts rates in Redis, or in this process where there is none. Redis need not be there: sizing cannot fail.
+fn sizer(settings: &Settings) -> Result<Sizer> {
+    let windows: Arc<dyn Windows> = match settings.limits.redis.as_slice() {
+        [] => Arc::new(LocalWindows::default()),
+        urls => Arc::new(RedisWindows::new(urls, &settings.topic_prefix).context("limits.redis")?),
+    };
+    Ok(Sizer::new(windows, clock()))
 }
 
 fn open_log(settings: &Settings) -> Result<Arc<dyn Log>> {
@@ -80,7 +94,8 @@ fn open_log(settings: &Settings) -> Result<Arc<dyn Log>> {
     }
 }
 
-fn record_bytes_max(settings: &Settings) -> usize {
+/// Largest record: a body and what goes with it.
+pub(crate) fn record_bytes_max(settings: &Settings) -> usize {
     usize::try_from(settings.ingest.body_limit_bytes)
         .unwrap_or(usize::MAX)
         .saturating_add(RECORD_OVERHEAD_BYTES)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use mailrail_demo::receiver::{ReceiverArgs, ReceiverEndpoint};
 
-use crate::client::{ApplyArgs, SendArgs, StatusArgs};
+use crate::client::{ApplyArgs, ClassesArgs, MailboxesArgs, SendArgs, ShedArgs, StatusArgs};
 use crate::settings::CheckConfig;
 
 /// An events rail with mailboxes.
@@ -34,12 +34,18 @@ pub(crate) enum Command {
     Dev(DevArgs),
     /// Check a settings file and the environment
     CheckConfig(CheckConfig),
-    /// Create or update tenants, apps, endpoints, subscriptions and keys from a file
+    /// Create or update classes, tenants, apps, endpoints, subscriptions, integrations and keys from a file
     Apply(ApplyArgs),
     /// Send one event
     Send(SendArgs),
     /// Show what is waiting
     Status(StatusArgs),
+    /// Show what waits in which mailbox, how wide it is split and why
+    Mailboxes(MailboxesArgs),
+    /// List, change or delete classes of mailboxes
+    Classes(ClassesArgs),
+    /// Turn a third party's webhooks away for now, or let them in again
+    Shed(ShedArgs),
     /// Run the sample receiver, which verifies signatures and counts what arrives
     Receiver(ReceiverCommand),
     /// Print a generated reference

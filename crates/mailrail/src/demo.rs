@@ -1,4 +1,5 @@
-//! `mailrail dev --demo`: sets up two tenants, plays webhook payloads through them, and closes the books.
+//! `mailrail dev --demo`: sets up two tenants, plays webhook payloads through them, as events and as
+//! webhooks to forward, and closes the books.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -41,8 +42,9 @@ pub(crate) async fn run(
 
     let ingest = format!("http://{}", running.doors.ingest.context("ingest does not run")?);
     let events = args.events.map(usize::try_from).transpose()?;
+    let books = demo.open_books(parts.log.clone(), pipeline(parts)).await?;
     let played = demo.play(&ingest, events, PATIENCE).await?;
-    let statement = demo.settle(parts.log.clone(), pipeline(parts), &played, SETTLE).await?;
+    let statement = demo.settle(books, &played, SETTLE).await?;
     eprintln!("\n{}", demo.summary(&played, &statement));
     let line = statement.json_line();
     if !statement.balanced || statement.order_violations > 0 {

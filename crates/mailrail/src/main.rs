@@ -54,6 +54,9 @@ async fn run(command: Command) -> Result<()> {
         Command::Apply(args) => client::apply::run(args).await,
         Command::Send(args) => client::send::run(args).await,
         Command::Status(args) => client::status::run(args).await,
+        Command::Mailboxes(args) => client::mailboxes::run(args).await,
+        Command::Classes(args) => client::classes::run(args).await,
+        Command::Shed(args) => client::shed::run(args).await,
         Command::Receiver(args) => {
             let stop = CancellationToken::new();
             shutdown::on_signal(stop.clone())?;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use mailrail_telemetry::{
-    DeliverMetrics, IngestMetrics, MatchMetrics, Metrics, OutcomeLabels, ReasonLabels, StatusLabels,
+    DeliverMetrics, DepthLabels, IngestMetrics, MailboxMetrics, MatchMetrics, Metrics, OutcomeLabels,
+    QueueLabels, ReasonLabels, RoutingLabels, StatusLabels,
 };
 
 const PREFACE: &str = "\
@@ -73,7 +74,17 @@ fn label_names(labels: &str) -> impl Iterator<Item = &str> {
 /// Gives every labelled metric one sample: without one it is not shown at all. The fields are listed one by one so that a
 /// new metric does not compile until someone said whether it has labels.
 fn show_labels(metrics: &Metrics) {
-    let IngestMetrics { requests, accepted: _, refused, append_seconds: _ } = &metrics.ingest;
+    let IngestMetrics { requests, accepted: _, refused, append_seconds: _, inbound_without_cells: _ } =
+        &metrics.ingest;
+    let MailboxMetrics { routing, sizing_unavailable: _, depth, oldest_age_seconds, waiting, scan_complete } =
+        &metrics.mailbox;
+    let queue = "any";
+    drop(depth.get_or_create(&DepthLabels { queue, class: "any".to_owned(), quantile: "1" }));
+    for family in [oldest_age_seconds, waiting, scan_complete] {
+        drop(family.get_or_create(&QueueLabels { queue }));
+    }
+    let labels = RoutingLabels { surface: "any", bucketed: "true", reason: "any", buckets: "2".to_owned() };
+    drop(routing.get_or_create(&labels));
     drop(requests.get_or_create(&StatusLabels { status: 202 }));
     drop(refused.get_or_create(&ReasonLabels { reason: "any" }));
     let MatchMetrics {
@@ -113,6 +124,7 @@ mod tests {
         for row in [
             "| `mailrail_ingest_requests` | counter | `status` | Requests answered, by HTTP status |",
             "| `mailrail_ingest_append_seconds` | histogram |  | Time until the log acknowledged an append |",
+            "| `mailrail_mailbox_depth` | gauge | `class`, `quantile`, `queue` | Records in a mailbox: quantiles over the mailboxes of a class with something waiting |",
             "| `mailrail_match_partitions` | gauge |  | Partitions of the events topic owned now |",
             "| `mailrail_deliver_attempts` | counter | `outcome` | Attempts, by outcome |",
             "| `mailrail_deliver_dead_letters` | counter | `reason` | Deliveries given up, by reason |",
@@ -120,7 +132,7 @@ mod tests {
             assert!(page.contains(row), "{row} is missing in\n{page}");
         }
         let rows = page.lines().filter(|line| line.starts_with("| `mailrail_")).count();
-        assert_eq!(rows, 21, "{page}");
+        assert_eq!(rows, 28, "{page}");
         assert!(
             page.lines().all(|line| !line.starts_with("| `mailrail_") || !line.ends_with("|  |")),
             "{page}"

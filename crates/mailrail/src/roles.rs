@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Admin, Check};
-use crate::assemble::{Parts, clock};
+use crate::assemble::{Parts, clock, record_bytes_max};
 use crate::settings::delivery::{RetryPreset, RetrySettings};
 use crate::settings::{Role, Settings};
 
@@ -63,8 +63,15 @@ pub(crate) async fn start(role: Role, parts: Arc<Parts>, stop: CancellationToken
         follow.await;
         Ok(())
     });
+    let (sizer, sizing_stop) = (parts.sizer.clone(), last.clone());
+    afterwards.spawn(async move {
+        sizer.run(sizing_stop).await;
+        Ok(())
+    });
     if let Some(listener) = admin {
-        let admin = Admin::new(parts.metrics.clone(), checks(&parts), stop.clone());
+        let sizer = parts.sizer.clone();
+        let admin = Admin::new(parts.metrics.clone(), checks(&parts), stop.clone())
+            .before_scrape(move |all| all.mailbox.set_sizing_unavailable(sizer.counts().sizing_unavailable));
         let last = last.clone();
         afterwards.spawn(async move { admin.run(listener, last).await.context("admin server") });
     }
@@ -106,7 +113,10 @@ impl Running {
         }
         self.parts.log.close(CLOSE_WAIT).await;
         self.last.cancel();
-        while self.afterwards.join_next().await.is_some() {}
+        let afterwards = async { while self.afterwards.join_next().await.is_some() {} };
+        if tokio::time::timeout(CLOSE_WAIT, afterwards).await.is_err() {
+            tracing::warn!("something still ran at the end; it is cut");
+        }
         tracing::info!("stopped");
         outcome
     }
@@ -128,8 +138,18 @@ async fn bind(
 }
 
 fn checks(parts: &Arc<Parts>) -> Vec<Check> {
-    let (log, directory) = (parts.log.clone(), parts.directory.clone());
+    let (log, directory, stopped) = (parts.log.clone(), parts.directory.clone(), parts.stopped.clone());
     vec![
+        Check::new("partitions", move || {
+            let count = stopped.count();
+            async move {
+                if count == 0 {
+                    Ok(())
+                } else {
+                    Err(format!("{count} stand still; see docs/operate/lost-offsets.md"))
+                }
+            }
+        }),
         Check::new("log", move || {
             let log = log.clone();
             async move { log.check().await.map_err(|e| e.to_string()) }
@@ -153,7 +173,9 @@ fn ingest_service(parts: &Parts) -> Result<mailrail_ingest::Service> {
     let settings = &parts.settings;
     let config = mailrail_ingest::Config {
         listen: settings.ingest.listen,
+        region: settings.region.clone(),
         body_limit_bytes: bytes(settings.ingest.body_limit_bytes),
+        record_bytes_max: record_bytes_max(settings),
         batch_events_max: settings.ingest.batch_events_max,
         ..mailrail_ingest::Config::new(
             settings.pipeline.name.clone(),
@@ -162,24 +184,26 @@ fn ingest_service(parts: &Parts) -> Result<mailrail_ingest::Service> {
         )
     };
     let (log, directory) = (parts.log.clone(), parts.directory.clone());
-    Ok(mailrail_ingest::Service::new(config, log, directory, parts.metrics.ingest.clone(), clock()))
+    Ok(mailrail_ingest::Service::new(config, log, directory, parts.sizer.clone(), &parts.metrics, clock()))
 }
 
 fn match_service(parts: &Parts) -> Result<mailrail_match::Service> {
     let settings = &parts.settings;
     let config = mailrail_match::Config {
         pipeline: settings.pipeline.name.as_str().into(),
+        region: settings.region.as_str().into(),
         events_topic: parts.topics.events.clone(),
         deliveries_topic: parts.topics.deliveries.clone(),
         quarantine_topic: parts.topics.quarantine.clone(),
         group: parts.topics.match_group.clone(),
         partitions: partitions(settings)?,
         delivery_lifetime: settings.deliver.delivery_deadline,
+        stopped: parts.stopped.clone(),
         commit_interval: settings.deliver.commit_interval,
         hand_over: settings.deliver.drain.min(HAND_OVER_MAX),
     };
     let (log, directory) = (parts.log.clone(), parts.directory.clone());
-    Ok(mailrail_match::Service::new(config, log, directory, parts.metrics.matching.clone(), clock())?)
+    Ok(mailrail_match::Service::new(config, log, directory, parts.sizer.clone(), &parts.metrics, clock())?)
 }
 
 fn deliver_service(parts: &Parts) -> Result<mailrail_deliver::Service> {
@@ -196,6 +220,7 @@ fn deliver_service(parts: &Parts) -> Result<mailrail_deliver::Service> {
         attempts_in_flight_max: deliver.attempts_in_flight_max,
         attempt_timeout: deliver.attempt_timeout,
         retry: retry_schedule(&deliver.retry)?,
+        stopped: parts.stopped.clone(),
         commit_interval: deliver.commit_interval,
         hand_over: deliver.drain.min(HAND_OVER_MAX),
     };
@@ -271,5 +296,6 @@ fn control_service(parts: &Parts) -> Result<mailrail_control::Service> {
     let refusal = |error: UrlError| UrlRefusal { code: error.code(), detail: error.to_string() };
     let url = Arc::new(move |url: &str| check_url(url, &policy).map(String::from).map_err(refusal));
     let (store, directory, log) = (parts.store.clone(), parts.directory.clone(), parts.log.clone());
-    Ok(mailrail_control::Service::new(config, store, directory, log, url)?)
+    let (sizer, metrics) = (parts.sizer.clone(), parts.metrics.mailbox.clone());
+    Ok(mailrail_control::Service::new(config, store, directory, log, url, sizer, metrics)?)
 }

@@ -14,13 +14,13 @@ const TOKEN_FILE_MAX_BYTES: u64 = 4096;
 #[derive(Debug, clap::Args)]
 pub(crate) struct ControlArgs {
     /// Address of the control API
-    #[arg(long, env = "MAILRAIL_CONTROL_URL", default_value = "http://127.0.0.1:8081")]
+    #[arg(long, env = "MAILRAIL_CONTROL_URL", default_value = "http://127.0.0.1:8081", global = true)]
     pub(crate) url: String,
     /// Operator token; other users of this machine can see it: prefer the variable or a file
-    #[arg(long, env = "MAILRAIL_ADMIN_TOKEN", hide_env_values = true)]
+    #[arg(long, env = "MAILRAIL_ADMIN_TOKEN", hide_env_values = true, global = true)]
     pub(crate) token: Option<String>,
     /// File with the operator token; goes before --token [default: mailrail-data/admin-token, where `mailrail dev` keeps it]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) token_file: Option<PathBuf>,
 }
 

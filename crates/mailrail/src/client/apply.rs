@@ -16,13 +16,15 @@ use super::access::ControlArgs;
 /// Most bytes of a set-up file: what the control API takes.
 const FILE_MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// Kinds in the order of the table, as the answer names them.
-const KINDS: [(&str, &str); 6] = [
+const KINDS: [(&str, &str); 8] = [
+    ("classes", "classes"),
     ("tenants", "tenants"),
     ("keys", "keys"),
     ("event_types", "event types"),
     ("apps", "apps"),
     ("endpoints", "endpoints"),
     ("subscriptions", "subscriptions"),
+    ("integrations", "integrations"),
 ];
 
 /// Arguments of `mailrail apply`.

@@ -1,12 +1,19 @@
-//! The command line's client half: `apply`, `send`, `status`, over the same HTTP APIs that everybody uses.
+//! The command line's client half: `apply`, `send`, `status`, `mailboxes`, `classes`, `shed`, over the same HTTP APIs
+//! that everybody uses.
 
 mod access;
 pub(crate) mod apply;
+pub(crate) mod classes;
+pub(crate) mod mailboxes;
 pub(crate) mod send;
+pub(crate) mod shed;
 pub(crate) mod status;
 
 pub(crate) use apply::ApplyArgs;
+pub(crate) use classes::ClassesArgs;
+pub(crate) use mailboxes::MailboxesArgs;
 pub(crate) use send::SendArgs;
+pub(crate) use shed::ShedArgs;
 pub(crate) use status::StatusArgs;
 
 /// How a result is printed.

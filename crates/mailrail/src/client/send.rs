@@ -87,13 +87,18 @@ pub(crate) async fn run(args: SendArgs) -> Result<()> {
     Ok(())
 }
 
+/// Codes after which nobody knows whether the event was taken: the log did not acknowledge, or the answer was lost on its
+/// way, before or behind a proxy.
+const UNCLEAR: [&str; 5] = ["log_unavailable", "timeout", "unreachable", "http_502", "http_504"];
+
 /// The refusal; and, where the event may have been taken all the same, how to send it again without doubling it.
 fn unsent(error: &ApiError, id: &str) -> anyhow::Error {
-    match error.status {
-        Some(status) if status < 500 => anyhow!("{error}"),
-        _ => anyhow!(
+    if UNCLEAR.contains(&error.code.as_str()) {
+        anyhow!(
             "{error}; the event may have been accepted: sending it again with --id {id} does not double it"
-        ),
+        )
+    } else {
+        anyhow!("{error}")
     }
 }
 
@@ -228,16 +233,22 @@ mod tests {
 
     #[test]
     fn only_an_unclear_failure_suggests_to_send_again() {
-        let error = |status| ApiError {
-            status,
-            code: "c".into(),
-            detail: "d".into(),
-            field: None,
-            problems: Vec::new(),
+        let text = |status, code: &str| {
+            let error =
+                ApiError { status, code: code.into(), detail: "d".into(), field: None, problems: Vec::new() };
+            unsent(&error, "x").to_string()
         };
-        assert_eq!(unsent(&error(Some(401)), "x").to_string(), "d (c)");
-        for status in [None, Some(503)] {
-            assert!(unsent(&error(status), "x").to_string().contains("--id x"));
+        for (status, code) in [(401, "unauthorized"), (413, "body_too_large"), (503, "overloaded")] {
+            assert_eq!(text(Some(status), code), format!("d ({code})"), "it was not taken for sure");
+        }
+        for (status, code) in [
+            (Some(503), "log_unavailable"),
+            (Some(502), "http_502"),
+            (None, "timeout"),
+            (None, "unreachable"),
+        ] {
+            assert!(text(status, code).contains("may have been accepted"), "{code}");
+            assert!(text(status, code).contains("--id x"), "{code}");
         }
     }
 }

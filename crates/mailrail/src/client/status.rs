@@ -101,5 +101,17 @@ mod tests {
         assert_eq!(lines[2], "  deliveries           3400 waiting  deliveries.default, 8 partition(s)");
         assert!(lines[3].contains(" 0 kept "), "{text}");
         assert_eq!(lines[5], "set-up at change 17, behind: the store does not answer");
+
+        let mut status = status;
+        status.pipelines[0].deliveries.waiting = None;
+        status.pipelines[0].deliveries.error = Some("partition 3 is stopped: records are gone".into());
+        let text = shown(&status).expect("text");
+        assert_eq!(
+            text.lines().nth(2),
+            Some(
+                "  deliveries        unknown waiting  deliveries.default, 8 partition(s); \
+                 partition 3 is stopped: records are gone"
+            )
+        );
     }
 }

@@ -4,14 +4,19 @@ use std::sync::Arc;
 
 use mailrail_control::{Config, Operator, Pipeline, Service};
 use mailrail_egress::operator::ApiClient;
+use mailrail_limits::{LocalWindows, Sizer};
 use mailrail_log::LocalLog;
 use mailrail_store::{Directory, EncryptionKey, Store};
+use mailrail_telemetry::Metrics;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::apply::{Options, apply_text};
+use super::classes::{self, ClassesCommand, SetArgs};
+use super::mailboxes::{self, QueueName};
+use super::shed::{self, ShedCommand};
 
 const TOKEN: &str = "operator-token-0123456789abcdefghij";
 
@@ -46,7 +51,10 @@ impl Control {
         let operator = Operator::new("admin", TOKEN).expect("a strong token");
         let config = Config::new(vec![operator], vec![Pipeline::named("", "default", 2)]);
         let any_url = Arc::new(|url: &str| Ok(url.to_owned()));
-        let service = Service::new(config, store, directory, log, any_url).expect("a service");
+        let sizer = Sizer::new(Arc::new(LocalWindows::new()), crate::assemble::clock());
+        let metrics = Metrics::new().mailbox;
+        let service =
+            Service::new(config, store, directory, log, any_url, sizer, metrics).expect("a service");
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
         let running = tokio::spawn(service.run(listener, stop.clone()));
@@ -96,5 +104,70 @@ async fn refusals_name_file_and_line() {
             && error.contains("(unknown_field)"),
         "{error}"
     );
+    control.stop().await;
+}
+
+#[tokio::test]
+async fn classes_are_listed_set_and_deleted() {
+    let control = Control::start().await;
+    let set = |id: &str, tolerates_reordering, threads| {
+        ClassesCommand::Set(SetArgs {
+            id: id.to_owned(),
+            tolerates_reordering,
+            threads,
+            payloads_per_thread: None,
+            buckets_max: None,
+            fixed_buckets: None,
+        })
+    };
+    let ask = async |command| classes::answer(&control.api, &command).await;
+    let class = ask(set("tolerant", None, Some(9))).await.expect("changed");
+    assert_eq!((&class["threads"], &class["payloads_per_thread"]), (&9.into(), &4.into()));
+    ask(set("bulk", Some(true), None)).await.expect("created");
+    let list = ask(ClassesCommand::List).await.expect("a list");
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(3));
+    for (command, says) in [
+        (set("tolerant", None, Some(0)), "(invalid_class)"),
+        (set("new", None, None), "(missing_field)"),
+        (set("../tenants", Some(true), None), "(invalid_id)"),
+        (ClassesCommand::Delete { id: "strict".to_owned() }, "(conflict)"),
+    ] {
+        let error = ask(command).await.expect_err(says).to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(ask(ClassesCommand::Delete { id: "bulk".to_owned() }).await.expect("deleted").is_null());
+    control.stop().await;
+}
+
+#[tokio::test]
+async fn mailboxes_are_what_is_printed() {
+    let control = Control::start().await;
+    for queue in [QueueName::Recipient, QueueName::Source] {
+        let answer = control.api.get(&mailboxes::path(queue, Some("acme"), 10)).await.expect("a list");
+        let text = mailboxes::shown(&answer).expect("the shape that is printed");
+        assert!(
+            text.contains("0 waiting in 0 mailbox(es)") && text.contains("not known everywhere: "),
+            "{text}"
+        );
+    }
+    let bad =
+        control.api.get(&mailboxes::path(QueueName::Source, Some("A"), 10)).await.expect_err("no tenant");
+    assert_eq!(bad.code, "invalid_request");
+    control.stop().await;
+}
+
+#[tokio::test]
+async fn s36_shed_rules_are_set_and_cleared() {
+    let control = Control::start().await;
+    let ask = async |command| shed::answer(&control.api, &command).await;
+    let rules = |texts: &[&str]| ShedCommand::Set {
+        rules: texts.iter().map(|text| text.parse().expect("a rule")).collect(),
+    };
+    let set = ask(rules(&["github/acme", "jira"])).await.expect("set");
+    assert_eq!(set["rules"].as_array().map(Vec::len), Some(2));
+    let error = ask(rules(&["githbu"])).await.expect_err("a typo").to_string();
+    assert!(error.contains("'githbu'") && error.contains("(unknown_provider)"), "{error}");
+    assert_eq!(ask(ShedCommand::List).await.expect("a list"), set, "the typo changed nothing");
+    assert_eq!(ask(ShedCommand::Clear).await.expect("cleared")["rules"], serde_json::json!([]));
     control.stop().await;
 }

@@ -32,7 +32,8 @@ use serde::{Deserialize, Serialize};
 use backends::{LogKind, LogSettings, StoreSettings};
 use delivery::DeliverSettings;
 use sections::{
-    AdminSettings, ControlSettings, EgressSettings, IngestSettings, LogsSettings, PipelineSettings,
+    AdminSettings, ControlSettings, EgressSettings, IngestSettings, LimitsSettings, LogsSettings,
+    PipelineSettings,
 };
 
 pub(crate) use check::{CheckConfig, check_config};
@@ -52,12 +53,16 @@ pub(crate) struct Settings {
     /// Put before the name of every topic and consumer group, so that several installations can share a Kafka
     /// cluster: `staging.` gives `staging.events.default`.
     pub(crate) topic_prefix: String,
+    /// The region that this installation serves; part of every mailbox. Empty where there is one.
+    pub(crate) region: String,
     /// The pipeline: its topics and how long they keep records.
     pub(crate) pipeline: PipelineSettings,
     /// The log: where events and deliveries are kept while they are on their way.
     pub(crate) log: LogSettings,
     /// The store: tenants, endpoints, subscriptions, keys.
     pub(crate) store: StoreSettings,
+    /// What the processes share to size mailboxes.
+    pub(crate) limits: LimitsSettings,
     /// The front door.
     pub(crate) ingest: IngestSettings,
     /// The control API.

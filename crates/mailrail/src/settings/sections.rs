@@ -127,6 +127,24 @@ impl Default for AdminSettings {
     }
 }
 
+/// `[limits]`
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LimitsSettings {
+    /// Redis that the processes share: `redis://host:port/`, several addresses for a cluster. It holds rates and nothing
+    /// that may not be lost. Empty: every process counts by itself. A URL with a password belongs into
+    /// `MAILRAIL__LIMITS__REDIS`, not into the file.
+    #[schemars(extend("examples" = ["redis://127.0.0.1:6379/"]))]
+    pub(crate) redis: Vec<String>,
+}
+
+impl std::fmt::Debug for LimitsSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Addresses may hold passwords.
+        f.debug_struct("LimitsSettings").field("redis", &self.redis.len()).finish()
+    }
+}
+
 /// `[egress]`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

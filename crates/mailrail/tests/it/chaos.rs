@@ -60,10 +60,10 @@ fn check(statement: &Statement, accepted: &[Accepted]) {
     let odd = accepted.iter().filter(|a| a.sequence % 2 == 1).count() as u64;
     assert!(statement.balanced);
     assert_eq!(statement.accepted, total);
-    assert_eq!(statement.matched, total * 3);
+    assert_eq!(statement.matched, total * 4);
     assert_eq!(statement.order_violations, 0);
     assert_eq!(statement.dead_lettered, odd, "one endpoint refuses odd ones");
-    assert_eq!(statement.delivered, total * 3 - odd);
+    assert_eq!(statement.delivered, total * 4 - odd);
     assert_eq!(statement.verified, statement.delivered);
 }
 

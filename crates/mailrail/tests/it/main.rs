@@ -7,5 +7,7 @@ mod bytes;
 mod chaos;
 mod command_line;
 mod process;
+mod resizing;
 mod rig;
 mod services;
+mod sizing;

@@ -45,6 +45,10 @@ impl Process {
         self.recipe.name
     }
 
+    pub(crate) fn recipe(&self) -> Recipe {
+        self.recipe.clone()
+    }
+
     /// SIGKILL, and a new process in its place.
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().expect("killed");

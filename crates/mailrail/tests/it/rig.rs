@@ -13,12 +13,13 @@ use mailrail_demo::books::{Accepted, Books, Claims, Pipeline, Statement, settle}
 use mailrail_demo::receiver::{Receiver, ReceiverEndpoint, ReceiverHandle, ReceiverSettings, json_order};
 use mailrail_egress::operator::ApiClient;
 use mailrail_log::{KafkaConfig, KafkaLog, LocalLog, Log, TopicSpec};
-use mailrail_types::{DeliveryId, EventId, SubscriptionId, TenantId};
+use mailrail_types::{Delivery, DeliveryId, EventId, SubscriptionId, TenantId};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::process::{Process, Recipe, binary};
+use crate::services;
 
 pub(crate) const PARTITIONS: u32 = 4;
 pub(crate) const TENANTS: [&str; 2] = ["acme", "globex"];
@@ -28,8 +29,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Of one producer: slower than the slowest endpoint, so that what waits is what kills made wait.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(25);
 /// Endpoints of each tenant and how each answers; the delay lets kills hit open requests.
-const ENDPOINTS: [(&str, &str); 3] =
-    [("steady", "delay=15,ok"), ("flaky", "every=9:503"), ("picky", "field=/kind=odd:400")];
+const ENDPOINTS: [(&str, &str); 4] = [
+    ("steady", "delay=15,ok"),
+    ("flaky", "every=9:503"),
+    ("picky", "field=/kind=odd:400"),
+    // The only one whose mailboxes tolerate reordering: they are sized by rate.
+    (TOLERANT, "ok"),
+];
+/// The endpoint of class `tolerant`; the others are strict.
+pub(crate) const TOLERANT: &str = "wide";
 
 /// Where the parts of an installation are.
 pub(crate) enum Place {
@@ -61,6 +69,14 @@ fn key(tenant: &str) -> String {
 
 impl Rig {
     pub(crate) async fn start(place: Place) -> Self {
+        let redis = matches!(place, Place::Services { .. })
+            .then(|| services::address("MAILRAIL_TEST_REDIS"))
+            .flatten();
+        Self::start_with_redis(place, redis).await
+    }
+
+    /// With rates in this Redis; `None`: in each process.
+    pub(crate) async fn start_with_redis(place: Place, redis: Option<String>) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let prefix = format!("it-{:08x}.", rand::random::<u32>());
         let (ingest, control) = (free_port(), free_port());
@@ -74,7 +90,7 @@ impl Rig {
             prefix,
             folder,
         };
-        let settings = rig.settings(ingest, control).await;
+        let settings = rig.settings(ingest, control, redis).await;
         let roles: &[&'static str] = match rig.place {
             Place::Embedded => &["dev"],
             Place::Services { .. } => &["ingest", "match", "deliver", "deliver", "control"],
@@ -104,7 +120,7 @@ impl Rig {
     }
 
     /// Retries come soon, so that a test ends; the session is as short as the attempt's timeout lets it be.
-    async fn settings(&self, ingest: u16, control: u16) -> std::path::PathBuf {
+    async fn settings(&self, ingest: u16, control: u16, redis: Option<String>) -> std::path::PathBuf {
         let mut text = format!(
             "topic_prefix = \"{}\"\n[pipeline]\npartitions = {PARTITIONS}\n\
              [ingest]\nlisten = \"127.0.0.1:{ingest}\"\n[control]\nlisten = \"127.0.0.1:{control}\"\n\
@@ -121,6 +137,9 @@ impl Rig {
                 "[store]\nurl = \"{url}/{database}\"\n[log]\nkind = \"kafka\"\n[log.kafka]\nbrokers = [\"{kafka}\"]\n\
                  replication_factor = 1\nmin_insync_replicas = 1\nsession_timeout = \"12s\"\n"
             );
+        }
+        if let Some(redis) = redis {
+            text += &format!("[limits]\nredis = [\"{redis}\"]\n");
         }
         let path = self.folder.path().join("mailrail.toml");
         std::fs::write(&path, text).expect("settings");
@@ -163,9 +182,10 @@ impl Rig {
             );
             for (name, _) in ENDPOINTS {
                 text += &format!(
-                    "    - {{id: {name}, url: \"{}\", secret: \"{}\"}}\n",
+                    "    - {{id: {name}, url: \"{}\", secret: \"{}\", class: {}}}\n",
                     self.receiver.url(&format!("{tenant}-{name}")),
-                    secret()
+                    secret(),
+                    if name == TOLERANT { "tolerant" } else { "strict" }
                 );
             }
             text += "    subscriptions:\n";
@@ -186,10 +206,85 @@ impl Rig {
         assert!(output.status.success(), "apply: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// What the process of each role shows at `/metrics`.
+    pub(crate) async fn metrics(&self) -> String {
+        let mut text = String::new();
+        for admin in &self.admins {
+            let address = admin.strip_prefix("http://").expect("an address");
+            text += &http_get(address, "/metrics").await;
+        }
+        text
+    }
+
     /// Posts one event of the first tenant.
     pub(crate) async fn post(&self, id: &str, content_type: &str, body: Bytes) -> EventId {
         let api = ApiClient::new(&self.ingest, Some(&key(TENANTS[0]))).expect("client");
-        post_until_accepted(&api, id, content_type, body).await
+        post_until_accepted(&api, id, content_type, None, body).await
+    }
+
+    /// Posts `count` events of one ordering key of the first tenant, one after the other.
+    pub(crate) fn produce_key(&self, name: String, count: u64) -> JoinHandle<Vec<Accepted>> {
+        let api = ApiClient::new(&self.ingest, Some(&key(TENANTS[0]))).expect("client");
+        tokio::spawn(async move {
+            let mut accepted = Vec::new();
+            for seq in 0..count {
+                let id = format!("{name}-{seq}");
+                let event =
+                    post_until_accepted(&api, &id, "application/json", Some(&name), numbered(&name, seq))
+                        .await;
+                let tenant = TenantId::new(TENANTS[0]).expect("valid");
+                accepted.push(Accepted { event, tenant, sequence: seq, ordering_key: Some(name.clone()) });
+            }
+            accepted
+        })
+    }
+
+    /// Runs a command of the operator against the control API.
+    pub(crate) fn operate(&self, args: &[&str]) {
+        let output = binary()
+            .args(args)
+            .args(["--url", &self.control, "--token", TOKEN])
+            .output()
+            .expect("mailrail runs");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Stops all processes of a role; they are started again with [`Rig::start_again`].
+    pub(crate) async fn stop_role(&mut self, role: &str) -> Vec<Recipe> {
+        let (stopped, rest): (Vec<Process>, Vec<Process>) =
+            std::mem::take(&mut self.processes).into_iter().partition(|p| p.name() == role);
+        self.processes = rest;
+        let mut recipes = Vec::new();
+        for process in stopped {
+            recipes.push(process.recipe());
+            assert!(process.stop().await.success(), "{role} ends with 0");
+        }
+        recipes
+    }
+
+    pub(crate) fn start_again(&mut self, recipes: Vec<Recipe>) {
+        self.processes.extend(recipes.into_iter().map(Process::start));
+    }
+
+    /// Every delivery of the deliveries topic, partition by partition.
+    pub(crate) async fn deliveries(&self) -> Vec<Delivery> {
+        let (log, topic) = (self.log(), self.pipeline().deliveries.name);
+        let readers = log.readers().expect("readers");
+        let mut deliveries = Vec::new();
+        for partition in 0..PARTITIONS {
+            let bounds = log.bounds(&topic, partition).await.expect("bounds");
+            let mut reader = readers.open(&topic, partition, bounds.low).expect("reader");
+            let mut next = bounds.low;
+            while next < bounds.high {
+                let batch = reader.next(500).await.expect("records");
+                next = batch.last().map_or(next, |r| r.offset + 1);
+                let decode = |r: &mailrail_log::StoredRecord| {
+                    mailrail_wire::decode_delivery(&r.value).expect("delivery")
+                };
+                deliveries.extend(batch.iter().map(decode));
+            }
+        }
+        deliveries
     }
 
     /// Posts events of one tenant until `stop`, each after the one before was accepted, whatever happens to the door
@@ -202,9 +297,14 @@ impl Rig {
                 if stop.is_cancelled() {
                     break;
                 }
-                let event =
-                    post_until_accepted(&api, &seq.to_string(), "application/json", numbered(tenant, seq))
-                        .await;
+                let event = post_until_accepted(
+                    &api,
+                    &seq.to_string(),
+                    "application/json",
+                    None,
+                    numbered(tenant, seq),
+                )
+                .await;
                 let tenant = TenantId::new(tenant).expect("valid");
                 accepted.push(Accepted { event, tenant, sequence: seq, ordering_key: None });
                 tokio::time::sleep(BETWEEN_EVENTS).await;
@@ -235,6 +335,7 @@ impl Rig {
             expected: Some(&expected),
             receipts: Some(&receipts),
             receipts_truncated: self.receiver.snapshot().truncated,
+            ..Claims::default()
         })
     }
 
@@ -320,7 +421,7 @@ async fn start_receiver() -> ReceiverHandle {
     Receiver::start(listener, settings).expect("receiver")
 }
 
-/// What the set-up wants, told without match: every event goes to all three endpoints of its tenant.
+/// What the set-up wants, told without match: every event goes to all endpoints of its tenant.
 fn expected(accepted: &[Accepted]) -> HashSet<DeliveryId> {
     let to = |a: &Accepted| {
         ENDPOINTS.map(|(name, _)| {
@@ -338,17 +439,24 @@ fn numbered(tenant: &str, seq: u64) -> Bytes {
 
 /// Posts one event, again and again with the same id while the door is away (killed) or busy, or the set-up has not
 /// reached it yet.
-async fn post_until_accepted(api: &ApiClient, id: &str, content_type: &str, body: Bytes) -> EventId {
+async fn post_until_accepted(
+    api: &ApiClient,
+    id: &str,
+    content_type: &str,
+    partition_key: Option<&str>,
+    body: Bytes,
+) -> EventId {
     let header = |name: &'static str, value: &str| {
         (HeaderName::from_static(name), HeaderValue::from_str(value).expect("a value"))
     };
-    let headers = vec![
+    let mut headers = vec![
         header("ce-specversion", "1.0"),
         header("ce-id", id),
         header("ce-source", "/it"),
         header("ce-type", "numbered"),
         header("content-type", content_type),
     ];
+    headers.extend(partition_key.map(|key| header("ce-partitionkey", key)));
     let posted = async {
         loop {
             match api.send(Method::POST, "/v1/events", headers.clone(), body.clone()).await {
@@ -369,4 +477,15 @@ async fn create_database(postgres: &str, name: &str) {
         .await
         .expect("psql runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A GET over a bare socket: the pages of the admin port are not JSON.
+async fn http_get(address: &str, path: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("the admin port");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("read");
+    answer
 }
