@@ -128,6 +128,9 @@ async fn produce(
     let record = FutureRecord::to(&floor.topic).partition(*partition).key(key.as_str()).payload(&value);
     let report = floor.producer.send_result(record).map_err(|(error, _)| failed(error.to_string()))?;
     match report.await {
+        // No offset: librdkafka took it for written because a later one was. On a partition that has not heard of this
+        // producer yet the broker takes any first sequence number, so that conclusion can be wrong.
+        Ok(Ok(delivery)) if delivery.offset < 0 => Err(failed("acknowledged without an offset".to_owned())),
         Ok(Ok(_)) => {
             let answer = serde_json::to_value(Accepted { id: &floor.id }).unwrap_or_default();
             Ok((StatusCode::ACCEPTED, Json(answer)))

@@ -100,6 +100,7 @@ impl Installation {
         let config =
             KafkaConfig { replication_factor: 1, min_insync_replicas: 1, ..KafkaConfig::new(services.kafka) };
         let log = KafkaLog::connect(config)?;
+        online(&log, &recipe).await?;
         Ok(Self { servers, slow_redis, log, recipe, _folder: folder })
     }
 
@@ -315,6 +316,22 @@ async fn ready(process: &mut Process, address: SocketAddr, path: &str) -> Result
         Ok(ready) => ready,
         Err(_) => bail!("not ready within {READY_WAIT:?}:\n{}", process.last_log_lines()),
     }
+}
+
+/// Waits until the broker leads every partition of the new topic. Its metadata name a leader before it is one; what is
+/// produced meanwhile is refused and sent again, which is not what is measured.
+async fn online(log: &KafkaLog, recipe: &Recipe) -> Result<()> {
+    let topic = recipe.topic(TOPICS[0]);
+    let all = async {
+        for partition in 0..recipe.partitions {
+            while log.bounds(&topic, partition).await.is_err() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+    };
+    tokio::time::timeout(READY_WAIT, all)
+        .await
+        .with_context(|| format!("{topic} has no leaders after {READY_WAIT:?}"))
 }
 
 /// One that was free a moment ago.

@@ -31,6 +31,11 @@ use self::producer::Appender;
 use self::readers::KafkaReaders;
 use crate::{Bounds, Committed, Log, LogError, Membership, NewRecord, Offset, Readers, TopicSpec};
 
+/// How long the start waits for leaders of new partitions.
+const LEADERS_WAIT: Duration = Duration::from_secs(30);
+/// Between two questions for one.
+const LEADER_PAUSE: Duration = Duration::from_millis(100);
+
 /// The log in a Kafka cluster.
 pub struct KafkaLog {
     config: KafkaConfig,
@@ -63,11 +68,29 @@ impl KafkaLog {
     }
 }
 
+impl KafkaLog {
+    /// Returns when the brokers answer for every partition. Right after a topic is made, metadata name leaders that are not
+    /// yet: what is produced then is refused or, worse, half taken.
+    async fn wait_for_leaders(&self, topics: &[TopicSpec]) {
+        for topic in topics {
+            for partition in 0..topic.partitions {
+                while self.admin.bounds(&topic.name, partition).await.is_err() {
+                    tokio::time::sleep(LEADER_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
 #[async_trait]
 impl Log for KafkaLog {
     async fn ensure_topics(&self, topics: &[TopicSpec]) -> Result<(), LogError> {
         self.check_open()?;
-        self.admin.ensure_topics(topics).await
+        self.admin.ensure_topics(topics).await?;
+        if tokio::time::timeout(LEADERS_WAIT, self.wait_for_leaders(topics)).await.is_err() {
+            tracing::warn!("some partitions have no leader yet; going on without them");
+        }
+        Ok(())
     }
 
     async fn append(

@@ -53,11 +53,19 @@ impl ProducerContext for Deliveries {
 
     fn delivery(&self, delivery_result: &DeliveryResult<'_>, waiting: Box<Waiting>) {
         let outcome = match delivery_result {
-            Ok(message) => Ok(Offset::try_from(message.offset()).unwrap_or(0)),
+            Ok(message) => acknowledged(message.offset()),
             Err((error, _)) => Err(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)),
         };
         waiting.call.reported(waiting.index, outcome);
     }
+}
+
+/// Where a record stands that librdkafka calls delivered. Without an offset it only concluded that, because a later record
+/// of the partition was acknowledged. A broker that has not heard of this producer yet takes any first sequence number, so
+/// on a new or moved partition the earlier record may be lost: it was seen. That is a failure like any other: everything
+/// pending fails, the producer is made anew, and the caller appends again.
+fn acknowledged(offset: i64) -> Result<Offset, RDKafkaErrorCode> {
+    Offset::try_from(offset).map_err(|_| RDKafkaErrorCode::OutOfOrderSequenceNumber)
 }
 
 /// One record of a call on its way.
@@ -377,4 +385,16 @@ fn to_kafka<'a>(
         }));
     }
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_only_concluded_to_be_written_counts_as_failed() {
+        assert_eq!(acknowledged(7), Ok(7));
+        assert_eq!(acknowledged(-1), Err(RDKafkaErrorCode::OutOfOrderSequenceNumber));
+        assert_eq!(acknowledged(-1001), Err(RDKafkaErrorCode::OutOfOrderSequenceNumber));
+    }
 }
