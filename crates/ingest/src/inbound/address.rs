@@ -11,6 +11,10 @@ use percent_encoding::percent_decode_str;
 
 use crate::service::INBOUND_PATH;
 
+/// Most bytes of path and query that go on to the cells. With a cell's own URL they must stay below what egress sends
+/// (2,048): a webhook that can never be sent must not be answered 202.
+const REST_MAX_BYTES: usize = 1024;
+
 /// Where a webhook came in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Address {
@@ -22,8 +26,8 @@ pub(crate) struct Address {
     pub(crate) rest: String,
 }
 
-/// Reads a URL. `None` when it cannot name an integration, or when its rest could lead out of a cell's own path: that is
-/// appended to the cell's URL, so a third party must not be able to climb (`..`, also in disguise).
+/// Reads a URL. `None` when it cannot name an integration, or when its rest is too long or could lead out of a cell's own
+/// path: that is appended to the cell's URL, so a third party must not be able to climb (`..`, also in disguise).
 pub(crate) fn read(uri: &Uri) -> Option<Address> {
     let path = uri.path().strip_prefix(INBOUND_PATH)?.strip_prefix('/')?;
     let (provider, path) = path.split_once('/')?;
@@ -37,6 +41,9 @@ pub(crate) fn read(uri: &Uri) -> Option<Address> {
         None => (None, &*named),
     };
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    if rest.len() + query.len() > REST_MAX_BYTES {
+        return None;
+    }
     Some(Address {
         provider: Provider::from_name(provider)?,
         tenant,
@@ -45,10 +52,12 @@ pub(crate) fn read(uri: &Uri) -> Option<Address> {
     })
 }
 
-/// Whether a URL parser would shorten this path: dot segments in any spelling, or a backslash, which it takes for a slash.
+/// Whether a URL parser, or a server behind it, would shorten this path: dot segments in any spelling, also beside an encoded
+/// slash or before a path parameter (`..;x`), or a backslash, which parsers take for a slash.
 fn climbs(path: &str) -> bool {
-    let is_dots = |segment: &str| matches!(&*segment.to_ascii_lowercase().replace("%2e", "."), "." | "..");
-    path.contains('\\') || path.split('/').any(is_dots)
+    let decoded: Vec<u8> = percent_decode_str(path).collect();
+    path.contains('\\')
+        || decoded.split(|b| b"/\\;".contains(b)).any(|segment| matches!(segment, b"." | b".."))
 }
 
 #[cfg(test)]
@@ -100,10 +109,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_too_long_to_be_sent_is_not_taken() {
+        let long =
+            |n: usize| address(&format!("/v1/inbound/github/main/{}?{}", "a".repeat(n), "b".repeat(500)));
+        assert!(long(522).is_some());
+        assert_eq!(long(523), None);
+    }
+
+    #[test]
     fn nothing_leads_out_of_a_cells_path() {
-        for rest in
-            ["/..", "/../x", "/a/../b", "/.", "/./a", "/%2e%2E/x", "/.%2e", "/%2e/a", "/a\\..\\b", "\\x"]
-        {
+        for rest in [
+            "/..",
+            "/../x",
+            "/a/../b",
+            "/.",
+            "/./a",
+            "/%2e%2E/x",
+            "/.%2e",
+            "/%2e/a",
+            "/a\\..\\b",
+            "\\x",
+            "/%2E%2e%2f..%2fx",
+            "/a%5c..%5cb",
+            "/;a/..;/b",
+            "/..;x",
+            "/a%2F%2e%2e",
+        ] {
             assert_eq!(address(&format!("/v1/inbound/github/main{rest}")), None, "{rest}");
         }
         for rest in ["/...", "/a..b", "/..a", "/%252e%252e/x"] {
