@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mailrail_log::{Claim, Committed, LogError, Reader, StoredRecord};
 use mailrail_mailbox::{Checkpoint, Offered, RecentIds, Settlement, Window};
-use mailrail_types::{Attempt, DeliveryId};
+use mailrail_types::{Attempt, DeliveryId, Outcome};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -181,15 +181,22 @@ impl Partition {
             Ok(Step::NotStarted) => {}
             Ok(Step::Attempted { offset, mut held, attempt }) => {
                 let aside = tolerates_reordering(&self.shared.directory, &held.delivery);
+                let delivered = attempt.outcome == Outcome::Delivered;
                 let settlement = settle(&mut held, *attempt, aside, &self.shared.metrics);
-                if settlement == Settlement::Ended {
-                    // The mailbox goes on; the commit waits for the record.
+                if delivered {
+                    // The mailbox goes on; the commit waits for the record. Any other end is recorded first: forgotten in a
+                    // crash, it would be tried again after the next one was delivered.
                     self.window.settle(offset, settlement);
                 }
-                self.record(offset, held, settlement);
+                self.record(offset, held, (!delivered).then_some(settlement));
             }
             // What cannot be recorded is not done: the partition fails, says so, and starts again.
             Ok(Step::Recorded { written: Err(error), .. }) => return Err(error),
+            Ok(Step::Recorded { offset, again: Some((_, Settlement::Ended)), .. }) => {
+                self.window.settle(offset, Settlement::Ended);
+                self.window.recorded(offset);
+                self.moved = true;
+            }
             Ok(Step::Recorded { offset, again: Some((held, settlement)), .. }) => {
                 self.held.insert(offset, held);
                 self.window.settle(offset, settlement);
@@ -205,13 +212,13 @@ impl Partition {
         Ok(())
     }
 
-    /// Writes what an attempt came to. A retry is settled after its record is in the log, so that attempts never outrun
-    /// their records; an end is settled before, so that the mailbox need not wait for the log.
-    fn record(&mut self, offset: u64, held: Box<Held>, settlement: Settlement) {
+    /// Writes what an attempt came to. A delivered one is settled before its record is in the log, so that its mailbox need
+    /// not wait for it; anything else after, so that neither attempts nor the next delivery outrun the record.
+    fn record(&mut self, offset: u64, held: Box<Held>, settle_after: Option<Settlement>) {
         let (shared, partition) = (self.shared.clone(), self.claim.partition);
         self.tasks.spawn(async move {
             let written = record(&shared, partition, &held).await;
-            let again = (settlement != Settlement::Ended).then_some((held, settlement));
+            let again = settle_after.map(|settlement| (held, settlement));
             Step::Recorded { offset, again, written }
         });
     }

@@ -95,6 +95,7 @@ impl Matching {
             }
         }
         outbox.append(&*self.log, &self.config, &self.metrics).await;
+        // The port gives at least one record.
         batch.last().map_or(0, |record| record.offset + 1)
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn read(uri: &Uri) -> Option<Address> {
         None => (None, &*named),
     };
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    if rest.len() + query.len() > REST_MAX_BYTES {
+    if rest.len() + query.len() > REST_MAX_BYTES || query.contains('\\') {
         return None;
     }
     Some(Address {
