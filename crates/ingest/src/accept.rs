@@ -6,6 +6,7 @@ use mailrail_types::{Event, EventId, Timestamp, TraceContext};
 
 use crate::append::append;
 use crate::authenticate::authenticate;
+use crate::in_flight::Payer;
 use crate::ordering_key::ordering_key;
 use crate::parse::{CloudEvent, Parsed, parse};
 use crate::problem::Refusal;
@@ -20,7 +21,8 @@ pub(crate) async fn accept(door: &FrontDoor, request: Request) -> Result<Reply, 
     let (head, body) = request.into_parts();
     let sender = authenticate(&door.directory, &head.headers)?;
     refuse_encoded(&head.headers)?;
-    let mut reservation = door.in_flight.reserve(&sender.tenant.id, &body, door.config.body_limit_bytes)?;
+    let payer = Payer::Tenant(sender.tenant.id.clone());
+    let mut reservation = door.in_flight.reserve(payer, &body, door.config.body_limit_bytes)?;
     let body = read_body(body, &door.config, &mut reservation).await?;
     let parsed = parse(&head.headers, &body, door.config.batch_events_max)?;
     let trace = trace::from_headers(&head.headers);

@@ -30,8 +30,12 @@ pub struct Config {
     /// Most headers of a request. Default 100; more is answered 431 by the HTTP layer, without a problem.
     pub headers_max: usize,
     /// Most bytes of bodies held at once, over all requests. Default 64 MiB. Never below [`Config::body_limit_bytes`]:
-    /// the larger of both holds.
+    /// the larger of both holds. One tenant may hold half of it.
     pub bytes_in_flight_max: usize,
+    /// Most bytes of webhooks held at once whose signature was not checked yet: anybody who knows a URL can send those, so
+    /// they have a budget of their own, within [`Config::bytes_in_flight_max`] and beside the shares of tenants. One
+    /// integration may hold half of it. Default 16 MiB; as much as one body at least.
+    pub unverified_bytes_in_flight_max: usize,
     /// Most connections at once; the next one waits in the listener's backlog. Default 1,024.
     pub connections_max: usize,
     /// Longest time for the headers of a request, and longest idle time between two. Default 10 s.
@@ -63,6 +67,7 @@ impl Config {
             header_bytes_max: 16 * 1024,
             headers_max: 100,
             bytes_in_flight_max: 64 * 1024 * 1024,
+            unverified_bytes_in_flight_max: 16 * 1024 * 1024,
             connections_max: 1024,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),

@@ -9,12 +9,16 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri};
+use mailrail_egress::URL_MAX_BYTES;
 use mailrail_sign::verify_inbound;
 use mailrail_store::{Directory, TenantView};
-use mailrail_surfaces::{attribute_type, bucket_key, delivery_id, event_type, kept_headers, preset};
+use mailrail_surfaces::{
+    attribute_type, bucket_key, cell_url, delivery_id, event_type, kept_headers, preset,
+};
 use mailrail_types::{Attributes, Event, EventId, Forwarded, Integration};
 
 use crate::append::append;
+use crate::in_flight::Payer;
 use crate::problem::{Problem, Refusal};
 use crate::read_body::read_body;
 use crate::reply::Reply;
@@ -22,6 +26,13 @@ use crate::service::FrontDoor;
 use crate::tag::tag;
 use crate::trace;
 use address::Address;
+
+/// Most bytes of path and query that go on to the cells, however short a cell's own URL is: it may be changed while the
+/// webhook waits.
+const REST_MAX_BYTES: usize = 1024;
+
+/// The methods that are forwarded, as far as they have a common name; others are too.
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// A webhook that came in by a known integration.
 struct Webhook {
@@ -39,10 +50,14 @@ pub(crate) async fn take_in(door: &FrontDoor, request: Request) -> Result<Reply,
     let (sender, integration, rest) = find(&door.directory, &head.uri)?;
     refuse_shed(door, &sender, &integration)?;
     refuse_method(&head.method)?;
-    let mut reservation = door.in_flight.reserve(&sender.tenant.id, &body, door.config.body_limit_bytes)?;
+    refuse_long(rest.len(), REST_MAX_BYTES)?;
+    let payer = payer(&sender, &integration);
+    let mut reservation = door.in_flight.reserve(payer, &body, door.config.body_limit_bytes)?;
     let body = read_body(body, &door.config, &mut reservation).await?;
     let webhook = Webhook { sender, integration, rest, head, body };
     verify(door, &webhook)?;
+    reservation.verified()?;
+    refuse_unsendable(&webhook)?;
     if webhook.integration.cells.is_empty() {
         return Ok(Reply::NoCells);
     }
@@ -93,9 +108,41 @@ fn refuse_shed(door: &FrontDoor, sender: &TenantView, integration: &Integration)
 /// Any method is forwarded but those that are about the connection itself, not about a resource.
 fn refuse_method(method: &Method) -> Result<(), Refusal> {
     if matches!(*method, Method::CONNECT | Method::TRACE) {
-        return Err(Refusal::new(Problem::MethodNotAllowed, "send webhooks with POST"));
+        let detail = "send webhooks with POST; CONNECT and TRACE are not forwarded";
+        return Err(Refusal::method_not_allowed(METHODS, detail));
     }
     Ok(())
+}
+
+/// Whose share of memory the body takes: the tenant's only if there is nothing to verify.
+fn payer(sender: &TenantView, integration: &Integration) -> Payer {
+    let tenant = sender.tenant.id.clone();
+    if integration.secrets.is_empty() {
+        Payer::Tenant(tenant)
+    } else {
+        Payer::Unverified(tenant, integration.id.clone())
+    }
+}
+
+/// A webhook that can never be sent must not be answered 202: what followed the integration must fit behind the URL of each
+/// cell. Checked once the sender is verified, as the answer tells how long those are.
+fn refuse_unsendable(webhook: &Webhook) -> Result<(), Refusal> {
+    let Webhook { sender, integration, rest, .. } = webhook;
+    let endpoints = integration.cells.iter().filter_map(|cell| sender.endpoints.get(cell));
+    let longest = endpoints.map(|endpoint| cell_url(&endpoint.url, rest).len()).max().unwrap_or_default();
+    refuse_long(longest, URL_MAX_BYTES)
+}
+
+fn refuse_long(bytes: usize, bytes_max: usize) -> Result<(), Refusal> {
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    let detail = format!(
+        "what follows the integration in the URL is {} bytes too long to be sent on; shorten it, or the URLs of the \
+         integration's cells",
+        bytes - bytes_max
+    );
+    Err(Refusal::new(Problem::UrlTooLong, detail))
 }
 
 fn verify(door: &FrontDoor, webhook: &Webhook) -> Result<(), Refusal> {

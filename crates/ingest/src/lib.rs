@@ -19,6 +19,7 @@ mod append;
 mod authenticate;
 mod config;
 mod error;
+mod in_flight;
 mod inbound;
 mod ordering_key;
 mod parse;
@@ -27,6 +28,7 @@ mod read_body;
 mod reply;
 mod serve;
 mod service;
+mod source;
 mod tag;
 mod trace;
 

@@ -72,13 +72,15 @@ problems! {
     BatchTooLarge = "batch_too_large", 413, "The batch has too many events";
     /// A batch of which no event was accepted.
     BatchRefused = "batch_refused", 400, "No event of the batch was accepted";
+    /// With what the third party added to its URL, a cell's URL is longer than one that is sent.
+    UrlTooLong = "url_too_long", 414, "The URL is too long to go on to the cells";
     /// The event with its attributes is larger than the log takes.
     TooLargeRecord = "too_large_record", 413, "The event is larger than the log takes";
     /// The log did not acknowledge.
     LogUnavailable = "log_unavailable", 503, "The event could not be stored";
     /// Too much is being taken in at once.
     Overloaded = "overloaded", 503, "The front door is at its limit";
-    /// Another method than POST.
+    /// A method that is not taken at this path.
     MethodNotAllowed = "method_not_allowed", 405, "The method is not allowed here";
     /// Another path than the one that exists.
     NotFound = "not_found", 404, "There is nothing at this path";
@@ -113,12 +115,14 @@ pub(crate) struct Refusal {
     pub(crate) detail: Cow<'static, str>,
     /// The attribute or header that it is about.
     pub(crate) field: Option<Cow<'static, str>>,
+    /// The methods that are allowed here, where another one was used.
+    pub(crate) allow: Option<&'static str>,
 }
 
 impl Refusal {
     /// A refusal of the whole request or event.
     pub(crate) fn new(problem: Problem, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { problem, detail: detail.into(), field: None }
+        Self { problem, detail: detail.into(), field: None, allow: None }
     }
 
     /// A refusal for one attribute or header.
@@ -127,7 +131,12 @@ impl Refusal {
         field: impl Into<Cow<'static, str>>,
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { problem, detail: detail.into(), field: Some(field.into()) }
+        Self { field: Some(field.into()), ..Self::new(problem, detail) }
+    }
+
+    /// A refusal of a request for its method; `allow` lists those that are taken.
+    pub(crate) fn method_not_allowed(allow: &'static str, detail: &'static str) -> Self {
+        Self { allow: Some(allow), ..Self::new(Problem::MethodNotAllowed, detail) }
     }
 }
 

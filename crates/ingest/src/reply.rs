@@ -109,15 +109,15 @@ impl IntoResponse for Refusal {
         if let Some(secs) = self.problem.retry_after_secs() {
             headers.insert(RETRY_AFTER, HeaderValue::from(secs));
         }
+        if let Some(allow) = self.allow {
+            headers.insert(ALLOW, HeaderValue::from_static(allow));
+        }
         match self.problem {
             Problem::Unauthorized => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"mailrail\""));
             }
             Problem::BadSignature => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Signature realm=\"mailrail\""));
-            }
-            Problem::MethodNotAllowed => {
-                headers.insert(ALLOW, HeaderValue::from_static("POST"));
             }
             _ => {}
         }

@@ -17,11 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::accept::accept;
 use crate::config::Config;
 use crate::error::Error;
+use crate::in_flight::InFlight;
 use crate::inbound::take_in;
 use crate::problem::{Problem, Refusal};
-use crate::read_body::InFlight;
 use crate::reply::Reply;
 use crate::serve::serve;
+use crate::source::Sources;
 
 /// The one path that takes events.
 pub const EVENTS_PATH: &str = "/v1/events";
@@ -48,6 +49,7 @@ pub(crate) struct FrontDoor {
     pub(crate) mailboxes: MailboxMetrics,
     pub(crate) clock: Clock,
     pub(crate) in_flight: InFlight,
+    pub(crate) sources: Sources,
 }
 
 impl Service {
@@ -62,9 +64,20 @@ impl Service {
         clock: Clock,
     ) -> Self {
         let in_flight = InFlight::new(&config);
+        let sources = Sources::new(&config);
         let (mailboxes, metrics) = (metrics.mailbox.clone(), metrics.ingest.clone());
         Self {
-            door: Arc::new(FrontDoor { config, log, directory, sizer, metrics, mailboxes, clock, in_flight }),
+            door: Arc::new(FrontDoor {
+                config,
+                log,
+                directory,
+                sizer,
+                metrics,
+                mailboxes,
+                clock,
+                in_flight,
+                sources,
+            }),
         }
     }
 
@@ -102,7 +115,7 @@ async fn any_inbound(State(door): State<Arc<FrontDoor>>, request: Request) -> Re
 }
 
 async fn method_not_allowed() -> Refusal {
-    Refusal::new(Problem::MethodNotAllowed, "send events with POST")
+    Refusal::method_not_allowed("POST", "send events with POST")
 }
 
 async fn not_found() -> Refusal {

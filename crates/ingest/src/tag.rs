@@ -1,11 +1,9 @@
 //! Event → its source mailbox: which event type, which bucket.
 
-use std::sync::Arc;
-
-use mailrail_limits::{Counter, Routed};
+use mailrail_limits::Counter;
 use mailrail_store::TenantView;
-use mailrail_telemetry::RoutingLabels;
-use mailrail_types::{ClassId, Event, MailboxKey, SourceMailbox};
+use mailrail_surfaces::mailbox_type;
+use mailrail_types::{ClassId, Event, MailboxKey};
 
 use crate::service::FrontDoor;
 
@@ -23,37 +21,15 @@ pub(crate) struct Tagged {
 /// knows: a type that a sender made up never makes a mailbox.
 pub(crate) async fn tag(door: &FrontDoor, sender: &TenantView, class: &ClassId, event: Event) -> Tagged {
     let class = door.directory.class(class);
-    let event_type: Option<Arc<str>> = (class.tolerates_reordering && is_known_type(sender, &event))
-        .then(|| event.attributes.event_type.as_str().into());
-    let mut mailbox = SourceMailbox {
-        pipeline: door.config.pipeline.as_str().into(),
-        region: door.config.region.as_str().into(),
-        tenant: event.tenant.clone(),
-        integration: event.forwarded.as_ref().map(|f| f.integration.clone()),
-        event_type,
-        bucket: 0,
-    };
-    let counter = Counter::of_source(&mailbox);
-    let routed = door.sizer.route(&class, &counter, event.ordering_key.as_deref()).await;
-    door.mailboxes.routing.get_or_create(&labels(routed)).inc();
-    mailbox.bucket = routed.bucket;
+    let in_set_up =
+        |name: &str| sender.event_types.contains_key(name) || sender.by_event_type.contains_key(name);
+    let source = door.sources.of(&event, mailbox_type(&class, &event, in_set_up));
+    let routed = door.sizer.route(&class, &source.counter, event.ordering_key.as_deref()).await;
+    door.mailboxes.routing.get_or_create(&routed.labels("source")).inc();
     let counts = class.tolerates_reordering && event.ordering_key.is_some();
-    Tagged { event, mailbox: mailbox.key(), counter: counts.then_some(counter) }
-}
-
-fn is_known_type(sender: &TenantView, event: &Event) -> bool {
-    let name = &event.attributes.event_type;
-    match &event.forwarded {
-        Some(_) => mailrail_surfaces::is_known_type(event),
-        None => sender.event_types.contains_key(name) || sender.by_event_type.contains_key(name),
-    }
-}
-
-fn labels(routed: Routed) -> RoutingLabels {
-    RoutingLabels {
-        surface: "source",
-        bucketed: if routed.width.is_some_and(|w| w > 1) { "true" } else { "false" },
-        reason: routed.reason.code(),
-        buckets: routed.width.map(|w| w.to_string()).unwrap_or_default(),
+    Tagged {
+        mailbox: source.mailbox(routed.bucket).key(),
+        counter: counts.then(|| source.counter.clone()),
+        event,
     }
 }

@@ -1,6 +1,7 @@
 //! Payload → bucket: the class decides how its width comes about, the key which of the buckets.
 
 use mailrail_policy::{Key, SizingOptions, bucket, fixed_width};
+use mailrail_telemetry::RoutingLabels;
 use mailrail_types::{IntegrationId, Mailbox, MailboxClass, SourceMailbox};
 
 use crate::{Counter, Sizer};
@@ -14,6 +15,19 @@ pub struct Routed {
     pub width: Option<u32>,
     /// Why.
     pub reason: Reason,
+}
+
+impl Routed {
+    /// The labels under which it is counted, as one of `surface`.
+    #[must_use]
+    pub fn labels(&self, surface: &'static str) -> RoutingLabels {
+        RoutingLabels {
+            surface,
+            bucketed: if self.width.is_some_and(|w| w > 1) { "true" } else { "false" },
+            reason: self.reason.code(),
+            buckets: self.width,
+        }
+    }
 }
 
 /// Why a payload goes where it goes.
@@ -136,6 +150,8 @@ mod tests {
         let class = MailboxClass::with_defaults(ClassId::of("c"), true);
         let routed = sizer().route(&class, &Counter::new("t", &["a"]), None).await;
         assert_eq!(routed, Routed { bucket: 0, width: None, reason: Reason::NoKey });
+        let labels = routed.labels("source");
+        assert_eq!((labels.bucketed, labels.reason, labels.buckets), ("false", "no_key", None));
     }
 
     #[tokio::test]

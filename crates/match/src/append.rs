@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
+use mailrail_limits::{Counter, Sizer};
 use mailrail_log::{Log, NewRecord, StoredRecord, append_insistently, quarantine_record};
 use mailrail_telemetry::MatchMetrics;
 use mailrail_types::{Delivery, PartitionCount};
@@ -26,13 +27,20 @@ pub(crate) struct Outbox {
     deliveries: BTreeMap<u32, Vec<NewRecord>>,
     quarantine: Vec<NewRecord>,
     quarantine_partition: u32,
+    /// What the deliveries count for.
+    counters: Vec<Counter>,
     records: usize,
     bytes: usize,
 }
 
 impl Outbox {
-    /// Adds a delivery behind those of its partition.
-    pub(crate) fn deliver(&mut self, delivery: &Delivery, partitions: PartitionCount) {
+    /// Adds a delivery behind those of its partition, and what it counts for.
+    pub(crate) fn deliver(
+        &mut self,
+        delivery: &Delivery,
+        counter: Option<Counter>,
+        partitions: PartitionCount,
+    ) {
         let key = delivery.mailbox.key();
         let record = NewRecord {
             key: Bytes::copy_from_slice(key.as_str().as_bytes()),
@@ -41,6 +49,7 @@ impl Outbox {
         };
         self.records += 1;
         self.bytes += record.value.len();
+        self.counters.extend(counter);
         self.deliveries.entry(key.partition(partitions)).or_default().push(record);
     }
 
@@ -57,8 +66,15 @@ impl Outbox {
         self.records >= OUTBOX_RECORDS_MAX || self.bytes >= OUTBOX_BYTES_MAX
     }
 
-    /// Appends everything, each partition in order and the partitions side by side, and is empty once the log has it.
-    pub(crate) async fn append(&mut self, log: &dyn Log, config: &Config, metrics: &MatchMetrics) {
+    /// Appends everything, each partition in order and the partitions side by side, and is empty once the log has it. Only
+    /// then the deliveries count for the sizing of their mailboxes: what is given up before is done again, and counts then.
+    pub(crate) async fn append(
+        &mut self,
+        log: &dyn Log,
+        config: &Config,
+        metrics: &MatchMetrics,
+        sizer: &Sizer,
+    ) {
         let outbox = std::mem::take(self);
         let appends = outbox.deliveries.into_iter().map(|(partition, records)| async move {
             let count = records.len() as u64;
@@ -66,6 +82,7 @@ impl Outbox {
             metrics.deliveries.inc_by(count);
         });
         join_all(appends).await;
+        outbox.counters.iter().for_each(|counter| sizer.count(counter));
         if !outbox.quarantine.is_empty() {
             append(log, &config.quarantine_topic, outbox.quarantine_partition, outbox.quarantine).await;
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::{StreamExt, stream};
 use mailrail_limits::Sizer;
 use mailrail_log::{Claim, Committed, Log, LogError, Owner, Owning, Readers, StoredRecord};
 use mailrail_store::Directory;
@@ -17,11 +18,15 @@ use crate::decode::{Decoded, decode};
 use crate::fan_out::fan_out;
 use crate::filters::Filters;
 use crate::service::Clock;
-use crate::tag::tag;
-use crate::targets::targets;
+use crate::tag::{Tagged, tag};
+use crate::targets::{Target, targets};
 
 /// After a reader said that the log does not answer.
 const READ_PAUSE: Duration = Duration::from_millis(500);
+
+/// Recipients of one event whose mailboxes are sized side by side. Each may wait for a reading of its own counter: one
+/// after the other, a wide fan-out would wait as many times.
+pub(crate) const SIZED_AT_A_TIME: usize = 64;
 
 /// Everything that the pipeline of a partition works with.
 pub(crate) struct Matching {
@@ -43,7 +48,18 @@ impl Owner for Matching {
         let _owned = OnDrop(|| {
             self.metrics.partitions.dec();
         });
-        let mut reader = self.readers.open(&self.config.events_topic, claim.partition, claim.from.offset)?;
+        let found = tokio::select! {
+            biased;
+            () = claim.stop.cancelled() => return Ok(None),
+            () = claim.cut.cancelled() => return Ok(None),
+            found = claim.find_position() => found,
+        };
+        let from = found.at.offset;
+        if found.first {
+            // Committed at once: a group without a position looks like one that lost it.
+            claim.position.set(found.at);
+        }
+        let mut reader = self.readers.open(&self.config.events_topic, claim.partition, from)?;
         let mut last = None;
         loop {
             let batch = tokio::select! {
@@ -94,7 +110,7 @@ impl Matching {
                 }
             }
         }
-        outbox.append(&*self.log, &self.config, &self.metrics).await;
+        outbox.append(&*self.log, &self.config, &self.metrics, &self.sizer).await;
         // The port gives at least one record.
         batch.last().map_or(0, |record| record.offset + 1)
     }
@@ -115,15 +131,22 @@ impl Matching {
             return;
         };
         let now = (self.clock)();
-        for target in targets {
-            let class = self.directory.class(&target.class);
-            let mailbox = tag(&self.config, &self.sizer, &self.mailboxes, &class, event, &target).await;
+        let tagged = targets.into_iter().map(|target| self.tag(event, target));
+        // In the order of the targets, whichever is sized first.
+        let mut tagged = stream::iter(tagged).buffered(SIZED_AT_A_TIME);
+        while let Some((target, Tagged { mailbox, counter })) = tagged.next().await {
             let delivery = fan_out(event, target, mailbox, view.seq, now, &self.config);
-            outbox.deliver(&delivery, self.config.partitions);
+            outbox.deliver(&delivery, counter, self.config.partitions);
             if outbox.is_full() {
-                outbox.append(&*self.log, &self.config, &self.metrics).await;
+                outbox.append(&*self.log, &self.config, &self.metrics, &self.sizer).await;
             }
         }
+    }
+
+    async fn tag(&self, event: &Event, target: Target) -> (Target, Tagged) {
+        let class = self.directory.class(&target.class);
+        let tagged = tag(&self.config, &self.sizer, &self.mailboxes, &class, event, &target).await;
+        (target, tagged)
     }
 }
 

@@ -66,6 +66,8 @@ impl Service {
         let options = OwnOptions {
             commit_interval: config.commit_interval,
             hand_over: config.hand_over,
+            // Nothing of this stage leaves the log, where a delivery appended twice is known by its id.
+            lease: None,
             stopped: config.stopped.clone(),
         };
         own_partitions(self.matching.log.clone(), subject, self.matching, options, stop).await

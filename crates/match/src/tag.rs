@@ -2,12 +2,21 @@
 
 use std::sync::Arc;
 
-use mailrail_limits::{Counter, Routed, Sizer};
-use mailrail_telemetry::{MailboxMetrics, RoutingLabels};
+use mailrail_limits::{Counter, Sizer};
+use mailrail_surfaces::mailbox_type;
+use mailrail_telemetry::MailboxMetrics;
 use mailrail_types::{Event, Mailbox, MailboxClass, SourceMailbox};
 
 use crate::Config;
 use crate::targets::Target;
+
+/// Where a delivery goes.
+pub(crate) struct Tagged {
+    pub(crate) mailbox: Mailbox,
+    /// What it counts for once the log has it; `None`: it was counted when it came in, it cannot use a split, or its class
+    /// never changes width.
+    pub(crate) counter: Option<Counter>,
+}
 
 /// The mailbox of an event on its way to `target`. A strict class has a fixed width and keeps all event types together,
 /// because order is promised for a key across them. A tolerant one is split by the rate of each event type; a recipient's
@@ -19,10 +28,9 @@ pub(crate) async fn tag(
     class: &MailboxClass,
     event: &Event,
     target: &Target,
-) -> Mailbox {
-    let event_type: Option<Arc<str>> = (class.tolerates_reordering
-        && mailrail_surfaces::is_known_type(event))
-    .then(|| event.attributes.event_type.as_str().into());
+) -> Tagged {
+    // A subscription names the type, or it would not have matched: it is part of the set-up.
+    let event_type = mailbox_type(class, event, |_| true).map(Arc::from);
     let mut mailbox = Mailbox {
         pipeline: config.pipeline.clone(),
         region: config.region.clone(),
@@ -46,20 +54,9 @@ pub(crate) async fn tag(
         None => (Counter::of_recipient(&mailbox), "product_event"),
     };
     let key = event.ordering_key.as_deref();
-    if class.tolerates_reordering && key.is_some() && event.forwarded.is_none() {
-        sizer.count(&counter);
-    }
     let routed = sizer.route(class, &counter, key).await;
-    metrics.routing.get_or_create(&labels(surface, routed)).inc();
+    metrics.routing.get_or_create(&routed.labels(surface)).inc();
     mailbox.bucket = routed.bucket;
-    mailbox
-}
-
-fn labels(surface: &'static str, routed: Routed) -> RoutingLabels {
-    RoutingLabels {
-        surface,
-        bucketed: if routed.width.is_some_and(|w| w > 1) { "true" } else { "false" },
-        reason: routed.reason.code(),
-        buckets: routed.width.map(|w| w.to_string()).unwrap_or_default(),
-    }
+    let counts = class.tolerates_reordering && key.is_some() && event.forwarded.is_none();
+    Tagged { mailbox, counter: counts.then_some(counter) }
 }

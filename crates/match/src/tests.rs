@@ -1,10 +1,12 @@
 //! Stage one on the embedded log and store.
 
+mod sizing;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mailrail_limits::{LocalWindows, Sizer};
+use mailrail_limits::{LocalWindows, Sizer, Windows};
 use mailrail_log::{LocalLog, Log, NewRecord, ORIGIN_HEADER, StoppedPartitions, StoredRecord, TopicSpec};
 use mailrail_store::{Directory, EncryptionKey, Store, TenantSetup};
 use mailrail_telemetry::Metrics;
@@ -25,6 +27,7 @@ struct Rig {
     directory: Arc<Directory>,
     sizer: Sizer,
     metrics: Metrics,
+    hand_over: Duration,
     stop_following: CancellationToken,
     _folder: tempfile::TempDir,
 }
@@ -37,6 +40,10 @@ impl Drop for Rig {
 
 impl Rig {
     async fn start() -> Self {
+        Self::start_with(Arc::new(LocalWindows::default())).await
+    }
+
+    async fn start_with(windows: Arc<dyn Windows>) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let log = LocalLog::open(&folder.path().join("log.db")).expect("log");
         let topics = ["events", "deliveries", "quarantine"].map(|t| TopicSpec {
@@ -50,9 +57,10 @@ impl Rig {
         let directory = Directory::load(store.clone()).await.expect("directory");
         let stop_following = CancellationToken::new();
         tokio::spawn(directory.clone().follow(stop_following.clone()));
-        let sizer = Sizer::new(Arc::new(LocalWindows::default()), Arc::new(|| Timestamp(7_000)));
+        let sizer = Sizer::new(windows, Arc::new(|| Timestamp(7_000)));
         let (log, metrics) = (Arc::new(log), Metrics::new());
-        Rig { log, store, directory, sizer, metrics, stop_following, _folder: folder }
+        let hand_over = Duration::from_secs(5);
+        Rig { log, store, directory, sizer, metrics, hand_over, stop_following, _folder: folder }
     }
 
     /// Subscriptions `(id, event type, pattern)`, each to an endpoint of its own name.
@@ -61,7 +69,9 @@ impl Rig {
             let (id, app) = (name(id), name("app"));
             let url = "https://receiver.example.com/".to_owned();
             let class = name("tolerant");
-            Endpoint { id, app, url, secrets: Vec::new(), headers: Vec::new(), class, timeout: None }.into()
+            let (secrets, headers) = (Vec::new(), Vec::new());
+            let (timeout, head_max_age, paused) = (None, None, false);
+            Endpoint { id, app, url, secrets, headers, class, timeout, head_max_age, paused }.into()
         };
         let subscription = |(id, event_type, pattern): &(&str, &str, Option<&str>)| Subscription {
             id: name(id),
@@ -94,7 +104,7 @@ impl Rig {
             delivery_lifetime: Duration::from_secs(60),
             stopped: StoppedPartitions::default(),
             commit_interval: Duration::from_millis(20),
-            hand_over: Duration::from_secs(5),
+            hand_over: self.hand_over,
         }
     }
 

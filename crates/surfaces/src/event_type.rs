@@ -4,7 +4,7 @@
 //! that is not on the list is [`OTHER`], so that no sender makes mailboxes (acceptance S24). A list that is behind its
 //! provider costs new types a mailbox of their own and nothing else.
 
-use mailrail_types::{Event, Provider};
+use mailrail_types::{Event, MailboxClass, Provider};
 
 use crate::bucket_key::bucket_key;
 use crate::preset::{Place, preset};
@@ -225,12 +225,21 @@ pub fn attribute_type(provider: Provider, event_type: Option<&'static str>) -> S
     format!("inbound.{}.{}", provider.name(), event_type.unwrap_or(OTHER))
 }
 
-/// Whether the event's type is one of a closed set and may be a part of a mailbox: for a forwarded webhook, one of its
-/// provider's list. Types of other events are part of the tenant's set-up, which the caller has looked them up in.
+/// The event type that the event's mailboxes carry. A strict class keeps all types together. A tolerant one is split by them,
+/// as far as they are of a closed set, so that no sender makes mailboxes: for a forwarded webhook the list of its provider,
+/// for any other event what the tenant set up, which `in_set_up` answers for a type.
 #[must_use]
-pub fn is_known_type(event: &Event) -> bool {
-    let Some(forwarded) = event.forwarded.as_deref() else { return true };
-    is_type_of(forwarded.provider, &event.attributes.event_type)
+pub fn mailbox_type<'e>(
+    class: &MailboxClass,
+    event: &'e Event,
+    in_set_up: impl FnOnce(&str) -> bool,
+) -> Option<&'e str> {
+    let name = event.attributes.event_type.as_str();
+    let known = || match event.forwarded.as_deref() {
+        Some(forwarded) => is_type_of(forwarded.provider, name),
+        None => in_set_up(name),
+    };
+    (class.tolerates_reordering && known()).then_some(name)
 }
 
 /// Whether webhooks of `provider` can have this CloudEvents `type`, [`OTHER`] not included.
@@ -246,7 +255,7 @@ pub fn is_type_of(provider: Provider, attribute_type: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use mailrail_types::{Attributes, EventId, Forwarded, IntegrationId, TenantId, Timestamp};
+    use mailrail_types::{Attributes, ClassId, EventId, Forwarded, IntegrationId, TenantId, Timestamp};
     use proptest::prelude::*;
 
     use super::*;
@@ -329,18 +338,32 @@ mod tests {
 
     #[test]
     fn s24_an_event_is_known_by_its_type_again() {
+        let class = |tolerates| MailboxClass::with_defaults(ClassId::of("c"), tolerates);
+        let known = |provider, event_type: &str| {
+            let event = event(provider, event_type);
+            let found = mailbox_type(&class(true), &event, |name| name == "com.example.known");
+            assert!(found.is_none_or(|found| found == event_type));
+            assert_eq!(mailbox_type(&class(false), &event, |_| true), None, "strict: all types together");
+            found.is_some()
+        };
         for provider in Provider::ALL {
             for (_, ours) in preset(provider).event_types {
-                assert!(is_known_type(&event(Some(provider), &attribute_type(provider, Some(ours)))));
+                assert!(known(Some(provider), &attribute_type(provider, Some(ours))));
             }
-            assert!(!is_known_type(&event(Some(provider), &attribute_type(provider, None))));
+            assert!(!known(Some(provider), &attribute_type(provider, None)));
         }
-        for hostile in
-            ["push", "inbound.gitlab.push", "inbound.githubpush", "inbound.github.push.x", "inbound.github."]
-        {
-            assert!(!is_known_type(&event(Some(Provider::GitHub), hostile)), "{hostile}");
+        for hostile in [
+            "push",
+            "inbound.gitlab.push",
+            "inbound.githubpush",
+            "inbound.github.push.x",
+            "inbound.github.",
+            "com.example.known",
+        ] {
+            assert!(!known(Some(Provider::GitHub), hostile), "{hostile}");
         }
-        assert!(is_known_type(&event(None, "com.example.anything")), "the caller has looked it up");
+        assert!(known(None, "com.example.known"));
+        assert!(!known(None, "com.example.made-up"));
     }
 
     proptest! {

@@ -13,6 +13,7 @@
 //! **Deliberately absent**: signatures (crate `sign`), HTTP, clocks, randomness; a way to change a body.
 
 mod bucket_key;
+mod cell_url;
 mod class;
 mod delivery_id;
 mod event_type;
@@ -22,9 +23,10 @@ mod media_type;
 mod preset;
 
 pub use bucket_key::{BUCKET_KEY_MAX_BYTES, bucket_key};
+pub use cell_url::cell_url;
 pub use class::{integration_class, mailbox_class};
 pub use delivery_id::{DELIVERY_ID_MAX_BYTES, delivery_id};
-pub use event_type::{OTHER, attribute_type, event_type, is_known_type, is_type_of};
+pub use event_type::{OTHER, attribute_type, event_type, is_type_of, mailbox_type};
 pub use failure::{
     FORWARD_ATTEMPTS_MAX, FORWARD_DEAD_STATUSES, FORWARD_LIFETIME, classify_forwarded, forward_schedule,
 };

@@ -29,7 +29,20 @@ fn integration(
     }
 }
 
-/// acme: one of each provider, `signed`, `empty` and `twice` of GitHub; other: `twice` too.
+/// Makes the URL of the cell `far` 1,500 bytes long.
+const LONG_PATH: &str = {
+    const BYTES: [u8; 1_471] = {
+        let mut bytes = [b'x'; 1_471];
+        bytes[0] = b'/';
+        bytes
+    };
+    match std::str::from_utf8(&BYTES) {
+        Ok(text) => text,
+        Err(_) => unreachable!(),
+    }
+};
+
+/// acme: one of each provider, `signed`, `also`, `far`, `empty` and `twice` of GitHub; other: `twice` too.
 pub(super) async fn directory() -> (TempDir, Arc<Directory>) {
     let (folder, _, directory) = stored().await;
     (folder, directory)
@@ -42,15 +55,17 @@ async fn stored() -> (TempDir, Store, Arc<Directory>) {
     let with_cells = |mut setup: TenantSetup, integrations: Vec<Integration>| {
         let app = AppId::of("cells");
         setup.apps.push(App { id: app.clone(), name: String::new() });
-        for cell in ["us", "de"] {
+        for (cell, path) in [("us", ""), ("de", ""), ("far", LONG_PATH)] {
             let endpoint = Endpoint {
                 id: EndpointId::of(cell),
                 app: app.clone(),
-                url: format!("https://{cell}.example.com/hooks"),
+                url: format!("https://{cell}.example.com/hooks{path}"),
                 secrets: Vec::new(),
                 headers: Vec::new(),
                 class: ClassId::of(MailboxClass::TOLERANT),
                 timeout: None,
+                head_max_age: None,
+                paused: false,
             };
             setup.endpoints.push(endpoint.into());
         }
@@ -65,6 +80,8 @@ async fn stored() -> (TempDir, Store, Arc<Directory>) {
         integration("az", Provider::AzureDevOps, &[], both),
         integration("any", Provider::Generic, &[], both),
         integration("signed", Provider::GitHub, &["newer secret", SECRET], both),
+        integration("also", Provider::GitHub, &[SECRET], both),
+        integration("far", Provider::GitHub, &[SECRET], &["us", "far"]),
         integration("empty", Provider::GitHub, &[], &[]),
         integration("twice", Provider::GitHub, &[], both),
     ];

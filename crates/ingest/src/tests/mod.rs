@@ -5,6 +5,7 @@ mod bytes_kept;
 mod connections;
 mod failing;
 mod inbound;
+mod problems_page;
 mod refusing;
 
 use std::num::NonZeroU32;

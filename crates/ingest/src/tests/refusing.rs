@@ -114,7 +114,7 @@ async fn a_body_that_breaks_off_is_not_an_event() {
 }
 
 /// A running request whose body comes piece by piece.
-struct Slow {
+pub(super) struct Slow {
     feed: tokio::sync::mpsc::Sender<Result<Frame<Bytes>, Infallible>>,
     answer: tokio::task::JoinHandle<Answer>,
 }
@@ -122,13 +122,23 @@ struct Slow {
 impl Slow {
     /// A request of acme whose `start` was read, and that waits for more.
     async fn begin(house: &House, start: Vec<u8>) -> Slow {
+        Self::begin_with(house, start, structured).await
+    }
+
+    /// As [`Slow::begin`], with the request made of its body.
+    pub(super) async fn begin_with(
+        house: &House,
+        start: Vec<u8>,
+        request: impl FnOnce(Body) -> Request,
+    ) -> Slow {
         let (feed, pieces) = tokio::sync::mpsc::channel(1);
         let pieces = futures::stream::unfold(pieces, |mut pieces| async move {
             pieces.recv().await.map(|item| (item, pieces))
         });
         let router = house.router.clone();
         let body = Body::new(StreamBody::new(pieces));
-        let answer = tokio::spawn(async move { send(&router, structured(body)).await });
+        let request = request(body);
+        let answer = tokio::spawn(async move { send(&router, request).await });
         let slow = Slow { feed, answer };
         // The channel holds one: once two more are in, the door has taken the first and asked for the next.
         for piece in [start, b" ".to_vec(), b" ".to_vec()] {
@@ -141,7 +151,7 @@ impl Slow {
         self.feed.send(Ok(Frame::data(Bytes::from(piece)))).await.expect("the door reads on");
     }
 
-    async fn end(self, rest: String) -> Answer {
+    pub(super) async fn end(self, rest: String) -> Answer {
         self.give(rest.into_bytes()).await;
         drop(self.feed);
         self.answer.await.expect("no panic")

@@ -16,7 +16,7 @@ pub struct Counts {
     /// Times that a width was the cap because the window was not known.
     pub sizing_unavailable: u64,
     /// Payloads that are missing in the window: their write may or may not have been applied, they came from too long ago,
-    /// or there was no room for their counter. No event is lost with them.
+    /// there was no room for their counter, or the process stopped before the store took them. No event is lost with them.
     pub counts_dropped: u64,
     /// Reads of the store that failed.
     pub reads_failed: u64,

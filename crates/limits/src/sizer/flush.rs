@@ -39,10 +39,56 @@ enum Sent {
     Width(HeldWidth),
 }
 
+/// The counters of a round. Whatever ends it, also its future being dropped: those that still have something to write are
+/// listed again.
+struct Listed<'a> {
+    inner: &'a Inner,
+    counters: Vec<Counter>,
+    began: Timestamp,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.counters.iter().for_each(|it| self.inner.table.list_again(it, self.began));
+    }
+}
+
+/// What was taken out of the table and has no result yet. A write that is given up half-way may have been applied, so it is
+/// as one that was not answered: not repeated, and its counts are counted as dropped.
+struct Outstanding<'a> {
+    inner: &'a Inner,
+    counters: &'a [Counter],
+    sent: Vec<(usize, Sent)>,
+    now: Timestamp,
+}
+
+impl Outstanding<'_> {
+    /// Takes in one result for each; answers the first failure of each counter.
+    fn settle(mut self, results: Vec<Result<(), Error>>) -> Vec<Option<Error>> {
+        let mut failures: Vec<Option<Error>> = vec![None; self.counters.len()];
+        for ((at, sent), result) in std::mem::take(&mut self.sent).into_iter().zip(results) {
+            let error = result.err();
+            self.inner.settle(&self.counters[at], sent, error.as_ref(), self.now);
+            failures[at] = failures[at].take().or(error);
+        }
+        failures
+    }
+}
+
+impl Drop for Outstanding<'_> {
+    fn drop(&mut self) {
+        for (at, sent) in self.sent.drain(..) {
+            let given_up = Error::NoAnswer("the flush was given up".to_owned());
+            self.inner.settle(&self.counters[at], sent, Some(&given_up), self.now);
+        }
+    }
+}
+
 impl Sizer {
     /// Flushes until `stop`, then once more, for at most two seconds.
     ///
-    /// What the stop interrupts may be written or not; it is not written twice.
+    /// What the stop interrupts may be written or not; it is not written twice. Counts that are not known to be written at
+    /// the end are in [`Counts::counts_dropped`](crate::Counts::counts_dropped).
     pub async fn run(&self, stop: CancellationToken) {
         loop {
             let pause = pause((self.inner.clock)(), self.is_current());
@@ -58,6 +104,7 @@ impl Sizer {
         if timeout(ROUND_WITHIN, self.flush()).await != Ok(true) {
             tracing::info!("stopped with counts that the store did not take");
         }
+        self.inner.counting.counts_dropped(self.inner.table.take_pending());
     }
 
     /// Writes what was counted so far; answers whether the store took it, but for single counters that cannot be written.
@@ -87,32 +134,23 @@ fn pause(now: Timestamp, flushed: bool) -> Duration {
 
 impl Inner {
     async fn round(&self) -> bool {
-        let listed = self.table.take_listed();
+        let began = (self.clock)();
+        let listed = Listed { inner: self, counters: self.table.take_listed(), began };
         let failed = |it: &Counter| self.table.change(it, |it| it.write_failed) == Some(true);
-        let (failed, sound): (Vec<_>, Vec<_>) = listed.into_iter().partition(failed);
-        let mut left: Vec<Counter> = Vec::new();
-        let mut complete = true;
+        let (failed, sound): (Vec<_>, Vec<_>) = listed.counters.iter().cloned().partition(failed);
         let began = tokio::time::Instant::now();
         for counters in sound.chunks(COUNTERS_PER_WRITE) {
-            if !complete || began.elapsed() > ROUND_WITHIN {
-                complete = false;
-                left.extend_from_slice(counters);
-            } else {
-                complete = self.write(counters).await;
+            if began.elapsed() > ROUND_WITHIN || !self.write(counters).await {
+                return false;
             }
         }
         for counters in failed.chunks(TRIED_AT_A_TIME) {
             // In an outage one handful shows as much as all would.
-            if !complete || began.elapsed() > ROUND_WITHIN {
-                complete = false;
-                left.extend_from_slice(counters);
-            } else {
-                complete = self.write_after_reading(counters).await;
+            if began.elapsed() > ROUND_WITHIN || !self.write_after_reading(counters).await {
+                return false;
             }
         }
-        let now = (self.clock)();
-        left.iter().for_each(|it| self.table.list_again(it, now));
-        complete
+        true
     }
 
     /// Writes those that can be read. A write that is not answered may be applied, so it is not repeated; a read that is
@@ -121,26 +159,21 @@ impl Inner {
         let shard = shard_number((self.clock)());
         let answers = join_all(counters.iter().map(|it| self.ask(it, shard))).await;
         let (mut readable, mut outage) = (Vec::new(), false);
-        let mut unreadable = Vec::new();
         for (counter, answer) in counters.iter().zip(answers) {
             match answer {
                 Ok(_) => readable.push(counter.clone()),
-                Err(error) => {
-                    outage |= error.is_outage();
-                    unreadable.push(counter);
-                }
+                Err(error) => outage |= error.is_outage(),
             }
         }
         let written = readable.is_empty() || self.write(&readable).await;
-        let now = (self.clock)();
-        unreadable.iter().for_each(|it| self.table.list_again(it, now));
         written && !outage
     }
 
     /// Writes what these counters have; answers whether it makes sense to go on with others.
     async fn write(&self, counters: &[Counter]) -> bool {
         let now = (self.clock)();
-        let (mut writes, mut sent) = (Vec::new(), Vec::new());
+        let mut writes = Vec::new();
+        let mut outstanding = Outstanding { inner: self, counters, sent: Vec::new(), now };
         for (at, counter) in counters.iter().enumerate() {
             let taken = self.table.change(counter, |it| it.take(now));
             let Some((counts, width, dropped)) = taken else { continue };
@@ -148,24 +181,18 @@ impl Inner {
             for taken in counts {
                 let Taken { shard, count } = taken;
                 writes.push(Write::Count { counter: counter.clone(), shard, count });
-                sent.push((at, Sent::Count(taken)));
+                outstanding.sent.push((at, Sent::Count(taken)));
             }
             if let Some(held) = width {
                 writes.push(Write::Width { counter: counter.clone(), held });
-                sent.push((at, Sent::Width(held)));
+                outstanding.sent.push((at, Sent::Width(held)));
             }
         }
         let results = self.apply(&writes, now).await;
-        let mut failures: Vec<Option<Error>> = vec![None; counters.len()];
-        for ((at, sent), result) in sent.into_iter().zip(results) {
-            let error = result.err();
-            self.settle(&counters[at], sent, error.as_ref(), now);
-            failures[at] = failures[at].take().or(error);
-        }
+        let failures = outstanding.settle(results);
         let now = (self.clock)();
         for (counter, failure) in counters.iter().zip(&failures) {
             self.table.change(counter, |it| it.write_failed = failure.is_some());
-            self.table.list_again(counter, now);
         }
         let Some(error) = failures.iter().flatten().next() else { return true };
         if self.counting.is_log_due(now) {

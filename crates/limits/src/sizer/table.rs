@@ -100,6 +100,15 @@ impl Table {
         }
     }
 
+    /// Takes out what was not written and will not be; answers how many counts.
+    pub(super) fn take_pending(&self) -> u64 {
+        let of_stripe = |stripe: &Mutex<Stripe>| {
+            let mut stripe = stripe.lock().unwrap_or_else(PoisonError::into_inner);
+            stripe.counters.iter_mut().map(|(_, tracked)| tracked.take_pending()).sum::<u64>()
+        };
+        self.stripes.iter().map(of_stripe).sum()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.stripes.iter().map(|it| it.lock().unwrap_or_else(PoisonError::into_inner).counters.len()).sum()
     }

@@ -189,6 +189,11 @@ impl Tracked {
         self.written = Some((held, now));
     }
 
+    /// Forgets what was to be written; answers how many counts.
+    pub(super) fn take_pending(&mut self) -> u64 {
+        self.slots.iter_mut().fold(0, |sum, it| sum.saturating_add(std::mem::take(&mut it.pending)))
+    }
+
     /// Counts that nobody has but this.
     pub(super) fn pending(&self) -> u64 {
         self.slots.iter().fold(0, |sum, it| sum.saturating_add(it.pending))

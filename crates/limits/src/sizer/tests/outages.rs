@@ -286,3 +286,46 @@ proptest! {
         });
     }
 }
+
+fn numbered(number: usize) -> Counter {
+    Counter::new("n", &[&number.to_string()])
+}
+
+/// What was on its way may have been applied, so it is dropped and counted as that; the rest waits for the next flush.
+#[tokio::test(start_paused = true)]
+async fn s14_a_flush_that_is_given_up_loses_nothing_unseen() {
+    let bench = Bench::new();
+    bench.store.set(Mode::Hanging);
+    (0..300).for_each(|number| bench.count(&numbered(number), 1));
+    assert!(tokio::time::timeout(Duration::from_millis(10), bench.sizer.flush()).await.is_err());
+    assert_eq!(bench.sizer.counts().counts_dropped, 256, "one write's worth");
+    bench.store.set(Mode::Sound);
+    assert!(bench.sizer.flush().await);
+    let mut stored = 0;
+    for number in 0..300 {
+        stored += bench.store.payloads(&numbered(number), SHARD_NOW).await[0];
+    }
+    assert_eq!((stored, bench.sizer.counts().counts_dropped), (44, 256), "nothing twice");
+}
+
+/// The stop finds a flush under way that never ends, and the last one does not end either.
+#[tokio::test(start_paused = true)]
+async fn s14_what_the_store_did_not_take_at_the_stop_is_counted_as_dropped() {
+    for mode in [Mode::Hanging, Mode::NotWriting(down()), Mode::Failing(Error::Timeout)] {
+        let bench = Bench::new();
+        bench.store.set(mode);
+        (0..300).for_each(|number| bench.count(&numbered(number), 2));
+        let stop = tokio_util::sync::CancellationToken::new();
+        let (running, stopped) = (bench.sizer.clone(), stop.clone());
+        let run = tokio::spawn(async move { running.run(stopped).await });
+        while bench.store.writes.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        stop.cancel();
+        run.await.expect("run");
+        assert_eq!(bench.sizer.counts().counts_dropped, 600);
+        bench.store.set(Mode::Sound);
+        assert!(bench.sizer.flush().await);
+        assert_eq!(bench.store.payloads(&numbered(299), SHARD_NOW).await[0], 0, "and not written later");
+    }
+}
