@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
-use mailrail_types::{ClassId, MailboxClass};
+use mailrail_types::{ClassError, ClassId, MailboxClass};
 use serde_json::{Map, Value, json as value};
 
 use crate::access::Actor;
@@ -49,7 +49,7 @@ pub(crate) async fn put(
     let _changing = shared.changing.lock().await;
     let known = shared.store.classes().await?.into_iter().find(|class| class.id == id);
     let class = merge(known, id, options)?;
-    class.check().map_err(|e| Problem::invalid_value(code::INVALID_CLASS, e.field, e.to_string()))?;
+    class.check().map_err(|e| out_of_range(&e))?;
     let seq = shared.store.put_class(&class).await?;
     tracing::info!(
         target: "audit",
@@ -61,6 +61,7 @@ pub(crate) async fn put(
         payloads_per_thread = class.payloads_per_thread,
         buckets_max = class.buckets_max,
         fixed_buckets = class.fixed_buckets,
+        priority = class.priority,
         seq,
         "class changed"
     );
@@ -90,6 +91,7 @@ struct Options {
     payloads_per_thread: Option<u32>,
     buckets_max: Option<u32>,
     fixed_buckets: Option<u32>,
+    priority: Option<u32>,
 }
 
 fn read_options(body: &[u8], id: &ClassId) -> Result<Options, Problem> {
@@ -121,12 +123,13 @@ fn read_options(body: &[u8], id: &ClassId) -> Result<Options, Problem> {
         payloads_per_thread: number("payloads_per_thread")?,
         buckets_max: number("buckets_max")?,
         fixed_buckets: number("fixed_buckets")?,
+        priority: number("priority")?,
     };
     match object.keys().next() {
         None => Ok(options),
         Some(field) => {
-            let detail =
-                "known here: tolerates_reordering, threads, payloads_per_thread, buckets_max, fixed_buckets";
+            let detail = "known here: tolerates_reordering, threads, payloads_per_thread, buckets_max, \
+                          fixed_buckets, priority";
             Err(Problem::invalid_value(code::UNKNOWN_FIELD, field.as_str(), detail))
         }
     }
@@ -156,14 +159,22 @@ fn merge(known: Option<MailboxClass>, id: ClassId, options: Options) -> Result<M
             return Err(Problem::invalid_value(code::MISSING_FIELD, "tolerates_reordering", detail));
         }
     };
-    Ok(MailboxClass {
+    let mut class = MailboxClass {
         tolerates_reordering: options.tolerates_reordering.unwrap_or(before.tolerates_reordering),
         threads: options.threads.unwrap_or(before.threads),
         payloads_per_thread: options.payloads_per_thread.unwrap_or(before.payloads_per_thread),
         buckets_max: options.buckets_max.unwrap_or(before.buckets_max),
         fixed_buckets: options.fixed_buckets.unwrap_or(before.fixed_buckets),
         ..before
-    })
+    };
+    if let Some(priority) = options.priority {
+        class.set_priority(priority).map_err(|e| out_of_range(&e))?;
+    }
+    Ok(class)
+}
+
+fn out_of_range(error: &ClassError) -> Problem {
+    Problem::invalid_value(code::INVALID_CLASS, error.field, error.to_string())
 }
 
 fn shown(class: &MailboxClass) -> Value {
@@ -174,5 +185,6 @@ fn shown(class: &MailboxClass) -> Value {
         "payloads_per_thread": class.payloads_per_thread,
         "buckets_max": class.buckets_max,
         "fixed_buckets": class.fixed_buckets,
+        "priority": class.priority,
     })
 }

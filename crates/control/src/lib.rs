@@ -20,6 +20,7 @@ mod error;
 mod gauge;
 mod mailboxes;
 mod owner;
+mod pause;
 mod problem;
 mod resources;
 mod respond;

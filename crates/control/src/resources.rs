@@ -2,13 +2,14 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
-use mailrail_store::TenantView;
-use mailrail_types::{Endpoint, IdError, Integration, Subscription, TenantId};
+use mailrail_store::{Pause, TenantView};
+use mailrail_types::{Endpoint, EndpointId, IdError, Integration, Subscription, TenantId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json as value};
 
@@ -179,12 +180,14 @@ async fn items(shared: &Shared, tenant: &str, kind: Kind) -> Result<Vec<(String,
             let shown = |a: &mailrail_types::App| value!({ "id": a.id.as_str(), "name": a.name });
             view.apps.values().map(|a| (a.id.to_string(), shown(a))).collect()
         }
-        Kind::Endpoints => view.endpoints.values().map(|e| (e.id.to_string(), endpoint(e))).collect(),
+        Kind::Endpoints => {
+            view.endpoints.values().map(|e| (e.id.to_string(), endpoint(e, view.pauses.get(&e.id)))).collect()
+        }
         Kind::Subscriptions => {
             view.subscriptions.values().map(|s| (s.id.to_string(), subscription(s))).collect()
         }
         Kind::Integrations => {
-            view.integrations.values().map(|i| (i.id.to_string(), integration(i))).collect()
+            view.integrations.values().map(|i| (i.id.to_string(), integration(i, &view))).collect()
         }
         Kind::Keys => {
             let keys = shared.store.keys(&id).await?.unwrap_or_default();
@@ -196,7 +199,8 @@ async fn items(shared: &Shared, tenant: &str, kind: Kind) -> Result<Vec<(String,
 }
 
 /// Names of headers without their values, and the number of secrets: both may be credentials.
-fn endpoint(endpoint: &Endpoint) -> Value {
+pub(crate) fn endpoint(endpoint: &Endpoint, pause: Option<&Pause>) -> Value {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     value!({
         "id": endpoint.id.as_str(),
         "app": endpoint.app.as_str(),
@@ -204,16 +208,22 @@ fn endpoint(endpoint: &Endpoint) -> Value {
         "header_names": endpoint.headers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         "secrets": endpoint.secrets.len(),
         "class": endpoint.class.as_str(),
-        "timeout_ms": endpoint.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        "timeout_ms": endpoint.timeout.map(millis),
+        "head_max_age_ms": endpoint.head_max_age.map(millis),
+        "paused": endpoint.paused,
+        "paused_by": pause.map(|pause| pause.by.as_str()),
+        "paused_at_ms": pause.map(|pause| pause.at.millis()),
     })
 }
 
-fn integration(integration: &Integration) -> Value {
+fn integration(integration: &Integration, view: &TenantView) -> Value {
+    let paused = integration.cells.iter().filter(|cell| view.endpoints.get(*cell).is_some_and(|e| e.paused));
     value!({
         "id": integration.id.as_str(),
         "provider": integration.provider.name(),
         "secrets": integration.secrets.len(),
-        "cells": integration.cells.iter().map(mailrail_types::EndpointId::as_str).collect::<Vec<_>>(),
+        "cells": integration.cells.iter().map(EndpointId::as_str).collect::<Vec<_>>(),
+        "paused_cells": paused.map(EndpointId::as_str).collect::<Vec<_>>(),
         "class": integration.class.as_ref().map(mailrail_types::ClassId::as_str),
     })
 }

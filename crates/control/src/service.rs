@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::problem::Problem;
 use crate::setup_file::UrlCheck;
-use crate::{apply, classes, gauge, mailboxes, resources, secrets, shed, status};
+use crate::{apply, classes, gauge, mailboxes, pause, resources, secrets, shed, status};
 
 /// Bodies of set-ups held at once: with the body limit it bounds the memory that operators can take.
 const SETUPS_AT_ONCE: usize = 4;
@@ -91,6 +91,8 @@ impl Service {
             .route("/v1/tenants/{tenant}", get(resources::tenant).delete(resources::delete_tenant))
             .route("/v1/tenants/{tenant}/{kind}", get(resources::list))
             .route("/v1/tenants/{tenant}/{kind}/{id}", get(resources::item).delete(resources::delete_item))
+            .route("/v1/tenants/{tenant}/endpoints/{id}/pause", post(pause::pause))
+            .route("/v1/tenants/{tenant}/endpoints/{id}/resume", post(pause::resume))
             .route("/v1/tenants/{tenant}/endpoints/{id}/secret/rotate", post(secrets::rotate))
             .route("/v1/tenants/{tenant}/endpoints/{id}/secret/previous", delete(secrets::revoke_previous))
             .route(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use mailrail_demo::receiver::{ReceiverArgs, ReceiverEndpoint};
 
-use crate::client::{ApplyArgs, ClassesArgs, MailboxesArgs, SendArgs, ShedArgs, StatusArgs};
+use crate::client::{ApplyArgs, ClassesArgs, EndpointsArgs, MailboxesArgs, SendArgs, ShedArgs, StatusArgs};
 use crate::settings::CheckConfig;
 
 /// An events rail with mailboxes.
@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Mailboxes(MailboxesArgs),
     /// List, change or delete classes of mailboxes
     Classes(ClassesArgs),
+    /// List endpoints; hold one's mail for now, or let it go on
+    Endpoints(EndpointsArgs),
     /// Turn a third party's webhooks away for now, or let them in again
     Shed(ShedArgs),
     /// Run the sample receiver, which verifies signatures and counts what arrives

@@ -56,6 +56,7 @@ async fn run(command: Command) -> Result<()> {
         Command::Status(args) => client::status::run(args).await,
         Command::Mailboxes(args) => client::mailboxes::run(args).await,
         Command::Classes(args) => client::classes::run(args).await,
+        Command::Endpoints(args) => client::endpoints::run(args).await,
         Command::Shed(args) => client::shed::run(args).await,
         Command::Receiver(args) => {
             let stop = CancellationToken::new();

@@ -164,6 +164,14 @@ impl Directory {
         }
     }
 
+    /// Returns when [`Self::seq`] is beyond `seq`: something changed since. Waits for ever when nothing does. Cancel safe.
+    pub async fn changed_since(&self, seq: u64) {
+        let mut changes = self.seq.subscribe();
+        if changes.wait_for(|reached| *reached > seq).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// A tenant.
     #[must_use]
     pub fn tenant(&self, id: &TenantId) -> Option<Arc<TenantView>> {

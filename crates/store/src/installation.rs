@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mailrail_types::{ClassId, IntegrationId, MailboxClass, Provider, ShedRule, TenantId};
+use mailrail_types::{
+    ClassId, IntegrationId, MailboxClass, PRIORITY_DEFAULT, PRIORITY_MAX, Provider, ShedRule, TenantId,
+};
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
@@ -191,11 +193,12 @@ async fn user_of(conn: &mut Connection, class: &ClassId) -> Result<Option<String
 async fn put_class(conn: &mut Connection, class: &MailboxClass) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO mailbox_classes \
-         (id, tolerates_reordering, threads, payloads_per_thread, buckets_max, fixed_buckets) \
-         VALUES ($1, $2, $3, $4, $5, $6) \
+         (id, tolerates_reordering, threads, payloads_per_thread, buckets_max, fixed_buckets, priority) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) \
          ON CONFLICT (id) DO UPDATE SET tolerates_reordering = excluded.tolerates_reordering, \
          threads = excluded.threads, payloads_per_thread = excluded.payloads_per_thread, \
-         buckets_max = excluded.buckets_max, fixed_buckets = excluded.fixed_buckets",
+         buckets_max = excluded.buckets_max, fixed_buckets = excluded.fixed_buckets, \
+         priority = excluded.priority",
     )
     .bind(class.id.as_str())
     .bind(i64::from(class.tolerates_reordering))
@@ -203,6 +206,7 @@ async fn put_class(conn: &mut Connection, class: &MailboxClass) -> Result<(), Er
     .bind(i64::from(class.payloads_per_thread))
     .bind(i64::from(class.buckets_max))
     .bind(i64::from(class.fixed_buckets))
+    .bind(i64::from(class.priority))
     .execute(conn)
     .await?;
     Ok(())
@@ -210,7 +214,7 @@ async fn put_class(conn: &mut Connection, class: &MailboxClass) -> Result<(), Er
 
 async fn classes(conn: &mut Connection) -> Result<BTreeMap<ClassId, MailboxClass>, Error> {
     let rows = sqlx::query(
-        "SELECT id, tolerates_reordering, threads, payloads_per_thread, buckets_max, fixed_buckets \
+        "SELECT id, tolerates_reordering, threads, payloads_per_thread, buckets_max, fixed_buckets, priority \
          FROM mailbox_classes",
     )
     .fetch_all(conn)
@@ -223,6 +227,7 @@ fn class(row: &AnyRow) -> Result<MailboxClass, Error> {
     let option = |column| -> Result<u32, Error> {
         Ok(u32::try_from(row.try_get::<i64, _>(column)?.max(0)).unwrap_or(u32::MAX))
     };
+    let priority = row.try_get::<i64, _>("priority")?.clamp(1, i64::from(PRIORITY_MAX));
     Ok(MailboxClass {
         id: id(row, "id", ClassId::new)?,
         tolerates_reordering: row.try_get::<i64, _>("tolerates_reordering")? != 0,
@@ -230,6 +235,7 @@ fn class(row: &AnyRow) -> Result<MailboxClass, Error> {
         payloads_per_thread: option("payloads_per_thread")?,
         buckets_max: option("buckets_max")?,
         fixed_buckets: option("fixed_buckets")?,
+        priority: u8::try_from(priority).unwrap_or(PRIORITY_DEFAULT),
     })
 }
 

@@ -22,6 +22,7 @@ mod error;
 mod installation;
 mod key;
 mod migrate;
+mod pause;
 mod plan;
 mod read;
 mod seal;
@@ -35,10 +36,11 @@ pub use change::{Change, ChangeKind, ChangeOp};
 pub use directory::Directory;
 pub use error::{Error, SetupError};
 pub use key::{EncryptionKey, KeyError};
+pub use pause::PAUSED_BY_MAX_CHARS;
 pub use setup::{
     Applied, Counts, EVENT_TYPE_NAME_MAX, EndpointSetup, GeneratedSecret, KeySetup, SECRETS_MAX,
     SHED_RULES_MAX, TOKEN_MIN_CHARS, Tally, TenantSetup,
 };
 pub use store::Store;
 pub use token::generate_token;
-pub use view::TenantView;
+pub use view::{Pause, TenantView};

@@ -7,8 +7,11 @@ use crate::database::{Connection, Database, Dialect};
 use crate::seal::{SealError, Sealer};
 
 /// In order, never edited once released; the version is the place in the list, from 1.
-const MIGRATIONS: &[&str] =
-    &[include_str!("../migrations/0001_setup.sql"), include_str!("../migrations/0002_classes.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_setup.sql"),
+    include_str!("../migrations/0002_classes.sql"),
+    include_str!("../migrations/0003_holding.sql"),
+];
 
 const CHECK_PLACE: &[&str] = &["key-check"];
 const CHECK_TEXT: &[u8] = b"mailrail";

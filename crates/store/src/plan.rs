@@ -11,7 +11,7 @@ use crate::check::{check_classes, check_references, insert, wanted};
 use crate::read::StoredTenant;
 use crate::setup::{Counts, GeneratedSecret, SECRETS_MAX, Tally, TenantSetup};
 use crate::token::TokenHash;
-use crate::{ChangeKind, ChangeOp, SetupError};
+use crate::{ChangeKind, ChangeOp, Pause, SetupError};
 
 /// One write, of one entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(crate) enum Op {
     PutApp(App),
     /// With the time of each of its secrets.
     PutEndpoint(Endpoint, Vec<Timestamp>),
+    PauseEndpoint(EndpointId, Pause),
+    ResumeEndpoint(EndpointId),
     PutSubscription(Subscription),
     PutIntegration(Integration),
     PutKey(KeyId, TokenHash),
@@ -46,7 +48,7 @@ impl Op {
             Self::PutTenant(_) => 4,
             Self::PutEventType(_) => 5,
             Self::PutApp(_) => 6,
-            Self::PutEndpoint(..) => 7,
+            Self::PutEndpoint(..) | Self::PauseEndpoint(..) | Self::ResumeEndpoint(_) => 7,
             Self::PutSubscription(_) => 8,
             Self::PutIntegration(_) => 9,
             Self::PutKey(..) => 10,
@@ -65,6 +67,9 @@ impl Op {
             }
             Self::PutApp(app) => (ChangeKind::App, app.id.as_str(), ChangeOp::Put),
             Self::PutEndpoint(endpoint, _) => (ChangeKind::Endpoint, endpoint.id.as_str(), ChangeOp::Put),
+            Self::PauseEndpoint(id, _) | Self::ResumeEndpoint(id) => {
+                (ChangeKind::Endpoint, id.as_str(), ChangeOp::Put)
+            }
             Self::PutSubscription(subscription) => {
                 (ChangeKind::Subscription, subscription.id.as_str(), ChangeOp::Put)
             }
@@ -110,6 +115,10 @@ pub(crate) fn plan(
         if let Some(known) = have.integrations.get(&integration.id) {
             integration.secrets.clone_from(&known.secrets);
         }
+    }
+    for endpoint in want.endpoints.values_mut() {
+        // Not a set-up's to say: what is paused stays so, what is new is not.
+        endpoint.paused = have.pauses.contains_key(&endpoint.id);
     }
     for endpoint in want.endpoints.values_mut().filter(|endpoint| endpoint.secrets.is_empty()) {
         match have.endpoints.get(&endpoint.id) {

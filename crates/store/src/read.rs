@@ -15,7 +15,7 @@ use crate::database::Connection;
 use crate::seal::Sealer;
 use crate::token::TokenHash;
 use crate::view::by_event_type;
-use crate::{Error, TenantView};
+use crate::{Error, Pause, TenantView};
 
 /// Everything stored of one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) struct StoredTenant {
     pub(crate) endpoints: BTreeMap<EndpointId, Endpoint>,
     /// When each secret of an endpoint was made, in the order of [`Endpoint::secrets`].
     pub(crate) secret_times: BTreeMap<EndpointId, Vec<Timestamp>>,
+    /// Of the endpoints that are paused.
+    pub(crate) pauses: BTreeMap<EndpointId, Pause>,
     pub(crate) subscriptions: BTreeMap<SubscriptionId, Subscription>,
     pub(crate) integrations: BTreeMap<IntegrationId, Integration>,
     pub(crate) keys: BTreeMap<KeyId, TokenHash>,
@@ -39,6 +41,7 @@ impl StoredTenant {
             apps: BTreeMap::new(),
             endpoints: BTreeMap::new(),
             secret_times: BTreeMap::new(),
+            pauses: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             integrations: BTreeMap::new(),
             keys: BTreeMap::new(),
@@ -53,6 +56,7 @@ impl StoredTenant {
             event_types: self.event_types.into_iter().collect(),
             apps: self.apps.into_iter().collect(),
             endpoints: self.endpoints.into_iter().map(|(id, endpoint)| (id, Arc::new(endpoint))).collect(),
+            pauses: self.pauses.into_iter().collect(),
             integrations: self.integrations.into_iter().map(|(id, i)| (id, Arc::new(i))).collect(),
             by_event_type: by_event_type(subscriptions.iter()),
             subscriptions: subscriptions.into_iter().map(|s| (s.id.clone(), s)).collect(),
@@ -111,9 +115,15 @@ async fn load(
         let app = App { id: id(&row, "id", AppId::new)?, name: row.try_get("name")? };
         owner(&mut tenants, &row)?.apps.insert(app.id.clone(), app);
     }
-    for row in rows!(conn, of, "SELECT tenant, id, app, url, headers, class, timeout_ms FROM endpoints") {
-        let endpoint = endpoint(&row)?;
-        owner(&mut tenants, &row)?.endpoints.insert(endpoint.id.clone(), endpoint);
+    for row in rows!(
+        conn,
+        of,
+        "SELECT tenant, id, app, url, headers, class, timeout_ms, head_max_age_ms, paused_at, paused_by FROM endpoints"
+    ) {
+        let (endpoint, pause) = endpoint(&row)?;
+        let stored = owner(&mut tenants, &row)?;
+        stored.pauses.extend(pause.map(|pause| (endpoint.id.clone(), pause)));
+        stored.endpoints.insert(endpoint.id.clone(), endpoint);
     }
     let secrets =
         rows!(conn, of, "SELECT tenant, endpoint, position, sealed, created_at FROM endpoint_secrets");
@@ -227,22 +237,32 @@ fn event_type(row: &AnyRow) -> Result<EventType, Error> {
     Ok(EventType { name, ordering_key })
 }
 
-fn endpoint(row: &AnyRow) -> Result<Endpoint, Error> {
+/// An endpoint without its secrets, and who paused it.
+fn endpoint(row: &AnyRow) -> Result<(Endpoint, Option<Pause>), Error> {
     let id = id(row, "id", EndpointId::new)?;
-    let timeout = row
-        .try_get::<Option<i64>, _>("timeout_ms")?
-        .map(|ms| u64::try_from(ms).map_err(|e| Error::damaged(format!("endpoint '{id}'"), e)))
-        .transpose()?
-        .map(Duration::from_millis);
-    Ok(Endpoint {
+    let duration = |column: &str| -> Result<Option<Duration>, Error> {
+        row.try_get::<Option<i64>, _>(column)?
+            .map(|ms| u64::try_from(ms).map_err(|e| Error::damaged(format!("endpoint '{id}'"), e)))
+            .transpose()
+            .map(|ms| ms.map(Duration::from_millis))
+    };
+    let (timeout, head_max_age) = (duration("timeout_ms")?, duration("head_max_age_ms")?);
+    let by: Option<String> = row.try_get("paused_by")?;
+    let pause = row
+        .try_get::<Option<i64>, _>("paused_at")?
+        .map(|at| Pause { at: Timestamp(at), by: by.unwrap_or_default() });
+    let endpoint = Endpoint {
         app: self::id(row, "app", AppId::new)?,
         url: row.try_get("url")?,
         secrets: Vec::new(),
         headers: json(row, "headers")?,
         class: self::id(row, "class", ClassId::new)?,
         timeout,
+        head_max_age,
+        paused: pause.is_some(),
         id,
-    })
+    };
+    Ok((endpoint, pause))
 }
 
 fn subscription(row: &AnyRow) -> Result<Subscription, Error> {

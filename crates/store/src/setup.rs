@@ -59,7 +59,8 @@ impl TenantSetup {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointSetup {
     /// The endpoint. With secrets: exactly these, newest first. Without: the stored ones stay, and one is generated
-    /// when there is none yet ([`Applied::secrets`]).
+    /// when there is none yet ([`Applied::secrets`]). Whether it is paused is not read: what is paused stays so, what is
+    /// new is not.
     pub endpoint: Endpoint,
 }
 

@@ -346,7 +346,7 @@ impl Store {
     }
 
     /// Carries out what `ops` makes of the stored tenant; `None` from it means that the entity does not exist.
-    async fn change(
+    pub(crate) async fn change(
         &self,
         tenant: &TenantId,
         kind: ChangeKind,
@@ -384,7 +384,7 @@ fn generate_secret() -> Secret {
     Secret::new(format!("whsec_{}", STANDARD.encode(bytes.as_slice())))
 }
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

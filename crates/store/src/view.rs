@@ -5,8 +5,17 @@ use std::sync::Arc;
 
 use mailrail_types::{
     App, AppId, Endpoint, EndpointId, EventType, Integration, IntegrationId, Subscription, SubscriptionId,
-    Tenant,
+    Tenant, Timestamp,
 };
+
+/// That somebody paused an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub by: String,
+}
 
 /// Everything of one tenant in one snapshot of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +30,8 @@ pub struct TenantView {
     pub apps: HashMap<AppId, App>,
     /// Its endpoints, with their secrets.
     pub endpoints: HashMap<EndpointId, Arc<Endpoint>>,
+    /// Who paused which of its endpoints; those are the ones whose [`Endpoint::paused`] is true.
+    pub pauses: HashMap<EndpointId, Pause>,
     /// Its subscriptions.
     pub subscriptions: HashMap<SubscriptionId, Arc<Subscription>>,
     /// Its integrations with third parties, with their secrets.

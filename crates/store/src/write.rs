@@ -1,5 +1,7 @@
 //! Carries out a list of writes in a transaction, with their changes in the feed.
 
+use std::time::Duration;
+
 use mailrail_types::{
     ClassId, Endpoint, EndpointId, Integration, IntegrationId, KeyId, Subscription, TenantId, Timestamp,
 };
@@ -11,7 +13,7 @@ use crate::plan::Op;
 use crate::read::{inbound_secret_place, secret_place};
 use crate::seal::Sealer;
 use crate::token::TokenHash;
-use crate::{Error, SetupError};
+use crate::{Error, Pause, SetupError};
 
 /// Executes `ops` in an order that keeps references whole and appends a change for each. Gives the feed's new position.
 pub(crate) async fn execute(
@@ -73,6 +75,8 @@ async fn run(conn: &mut Connection, sealer: &Sealer, tenant: &TenantId, op: &Op)
             .await?;
         }
         Op::PutEndpoint(endpoint, times) => put_endpoint(conn, sealer, tenant, endpoint, times).await?,
+        Op::PauseEndpoint(id, pause) => set_pause(conn, tenant, id, Some(pause)).await?,
+        Op::ResumeEndpoint(id) => set_pause(conn, tenant, id, None).await?,
         Op::PutSubscription(subscription) => put_subscription(conn, tenant, subscription).await?,
         Op::PutIntegration(integration) => put_integration(conn, sealer, tenant, integration).await?,
         Op::PutKey(key, hash) => put_key(conn, tenant, key, hash).await?,
@@ -112,12 +116,14 @@ async fn put_endpoint(
     endpoint: &Endpoint,
     times: &[Timestamp],
 ) -> Result<(), Error> {
-    let timeout = endpoint.timeout.map(|timeout| i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
+    let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    // Whether it is paused is not written here: no set-up changes that.
     sqlx::query(
-        "INSERT INTO endpoints (tenant, id, app, url, headers, class, timeout_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7) \
+        "INSERT INTO endpoints (tenant, id, app, url, headers, class, timeout_ms, head_max_age_ms) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
          ON CONFLICT (tenant, id) DO UPDATE SET app = excluded.app, url = excluded.url, \
-         headers = excluded.headers, class = excluded.class, timeout_ms = excluded.timeout_ms",
+         headers = excluded.headers, class = excluded.class, timeout_ms = excluded.timeout_ms, \
+         head_max_age_ms = excluded.head_max_age_ms",
     )
     .bind(tenant.as_str())
     .bind(endpoint.id.as_str())
@@ -125,7 +131,8 @@ async fn put_endpoint(
     .bind(endpoint.url.as_str())
     .bind(json(&endpoint.headers)?)
     .bind(endpoint.class.as_str())
-    .bind(timeout)
+    .bind(endpoint.timeout.map(millis))
+    .bind(endpoint.head_max_age.map(millis))
     .execute(&mut *conn)
     .await?;
     delete_secrets(conn, tenant, &endpoint.id).await?;
@@ -141,6 +148,22 @@ async fn put_endpoint(
         .execute(&mut *conn)
         .await?;
     }
+    Ok(())
+}
+
+async fn set_pause(
+    conn: &mut Connection,
+    tenant: &TenantId,
+    endpoint: &EndpointId,
+    pause: Option<&Pause>,
+) -> Result<(), Error> {
+    sqlx::query("UPDATE endpoints SET paused_at = $3, paused_by = $4 WHERE tenant = $1 AND id = $2")
+        .bind(tenant.as_str())
+        .bind(endpoint.as_str())
+        .bind(pause.map(|pause| pause.at.millis()))
+        .bind(pause.map(|pause| pause.by.as_str()))
+        .execute(conn)
+        .await?;
     Ok(())
 }
 

@@ -126,6 +126,35 @@ codes!(
         Gone = "gone",
         /// No request can be made from its set-up (URL, header or secret).
         Unsendable = "unsendable",
+        /// At the head of a strict mailbox it failed for longer than the endpoint's
+        /// [`head_max_age`](crate::Endpoint::head_max_age), and those behind it were let go on.
+        HeadMaxAge = "head_max_age",
+    }
+);
+
+codes!(
+    /// Why a delivery that is owed is not sent now. Holding is no failure and counts as no attempt.
+    HoldReason {
+        /// An attempt failed and the next one is not due yet.
+        Backoff = "backoff",
+        /// A rate limit is used up.
+        Rate = "rate",
+        /// As many requests are open as may be.
+        Concurrency = "concurrency",
+        /// A person paused the endpoint.
+        Paused = "paused",
+        /// The endpoint's circuit breaker is open.
+        Circuit = "circuit",
+        /// An older delivery of its mailbox is held and goes first.
+        BehindHead = "behind_head",
+        /// Its request takes so long that others are not made to wait for its place in the window.
+        Slow = "slow",
+        /// Its mailbox has more waiting than is kept in memory.
+        Overflow = "overflow",
+        /// The process may have lost the partition: nothing is sent until its lease is renewed.
+        Lease = "lease",
+        /// The owner before this one left it unfinished: it waits until what is known of it was read.
+        Unfinished = "unfinished",
     }
 );
 
@@ -176,5 +205,34 @@ impl Outcome {
             Outcome::Dead(_) => "dead",
             Outcome::Cancelled(_) => "cancelled",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_read_back_and_no_two_are_the_same() {
+        let codes: Vec<_> = HoldReason::ALL.iter().map(|reason| reason.code()).collect();
+        let closed = [
+            "backoff",
+            "rate",
+            "concurrency",
+            "paused",
+            "circuit",
+            "behind_head",
+            "slow",
+            "overflow",
+            "lease",
+            "unfinished",
+        ];
+        assert_eq!(codes, closed, "records and metrics carry them");
+        for reason in HoldReason::ALL {
+            assert_eq!(HoldReason::from_code(reason.code()), Some(*reason));
+        }
+        assert_eq!(HoldReason::from_code("Paused"), None);
+        assert_eq!(DeadReason::from_code("head_max_age"), Some(DeadReason::HeadMaxAge));
+        assert_eq!(Outcome::Dead(DeadReason::HeadMaxAge).code(), "dead");
     }
 }

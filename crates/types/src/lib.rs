@@ -18,8 +18,10 @@ mod mailbox;
 mod setup;
 mod time;
 
-pub use attempt::{Attempt, AttemptResult, CancelReason, DeadReason, ErrorCode, Outcome, RetryReason};
-pub use class::{BUCKETS_MAX, ClassError, MailboxClass};
+pub use attempt::{
+    Attempt, AttemptResult, CancelReason, DeadReason, ErrorCode, HoldReason, Outcome, RetryReason,
+};
+pub use class::{BUCKETS_MAX, ClassError, MailboxClass, PRIORITY_DEFAULT, PRIORITY_MAX};
 pub use delivery::{DeadLetter, Delivery, History};
 pub use event::{Attribute, AttributeValue, Attributes, Event, Forwarded, TraceContext};
 pub use id::{

@@ -46,6 +46,13 @@ pub struct Endpoint {
     pub class: ClassId,
     /// Total time of one attempt, at most the pipeline's; `None`: the pipeline's.
     pub timeout: Option<Duration>,
+    /// How long a delivery at the head of a strict mailbox may fail, counted from its first attempt, before it is
+    /// dead-lettered ([`crate::DeadReason::HeadMaxAge`]) and its mailbox goes on. `None`: the head holds its mailbox as
+    /// long as its retries last. Tolerant mailboxes do not read it: nothing waits behind their failed deliveries.
+    pub head_max_age: Option<Duration>,
+    /// Whether a person holds its mail for now: nothing is sent, nothing is lost. It is operational state and no set-up:
+    /// applying a set-up never changes it.
+    pub paused: bool,
 }
 
 impl fmt::Debug for Endpoint {

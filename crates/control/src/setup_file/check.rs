@@ -1,22 +1,20 @@
 //! [`SetupFile`] → the nouns of `types`, with everything that is wrong with its values and references.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use mailrail_filter::FilterError;
 use mailrail_types::{
-    App, AppId, ClassId, EndpointId, EventType, HeaderError, IdError, MailboxClass, Subscription,
-    SubscriptionId, Tenant, TenantId,
+    App, AppId, ClassId, EndpointId, EventType, IdError, MailboxClass, Subscription, SubscriptionId, Tenant,
+    TenantId,
 };
 
 use super::checked::{
-    CheckedEndpoint, CheckedSetup, CheckedTenant, EVENT_TYPES_PER_SUBSCRIPTION_MAX, Existing, HEADERS_MAX,
-    Known, NAME_MAX_CHARS, UrlCheck, VERSION,
+    CheckedSetup, CheckedTenant, EVENT_TYPES_PER_SUBSCRIPTION_MAX, Existing, Known, NAME_MAX_CHARS, UrlCheck,
+    VERSION,
 };
 use super::classes;
-use super::entries::{
-    AppEntry, EndpointEntry, KeyEntry, SetupFile, SubscriptionEntry, TenantEntry, TextOrEnv,
-};
+use super::entries::{AppEntry, KeyEntry, SetupFile, SubscriptionEntry, TenantEntry, TextOrEnv};
 use super::path::Path;
 use super::problem::{SetupProblem, code};
 use super::read::Problems;
@@ -89,8 +87,8 @@ impl Ids {
 }
 
 /// Ids that are unique within a tenant although they are written under an app.
-struct AppIds {
-    endpoints: Ids,
+pub(super) struct AppIds {
+    pub(super) endpoints: Ids,
     subscriptions: Ids,
 }
 
@@ -104,9 +102,9 @@ impl Default for AppIds {
 pub(super) struct Scope<'a> {
     pub(super) known: &'a Known,
     pub(super) classes: &'a BTreeSet<ClassId>,
-    url: &'a UrlCheck,
+    pub(super) url: &'a UrlCheck,
     pub(super) problems: &'a mut Problems,
-    apps: AppIds,
+    pub(super) apps: AppIds,
 }
 
 impl Scope<'_> {
@@ -215,65 +213,6 @@ impl Scope<'_> {
         }
     }
 
-    fn endpoint(&mut self, app: &AppId, entry: &EndpointEntry, path: &Path) -> Option<CheckedEndpoint> {
-        let id: Option<EndpointId> = self.apps.endpoints.take(&entry.id, path, self.problems);
-        if let Some(owner) =
-            id.as_ref().and_then(|id| self.known.endpoints.get(id)).filter(|owner| *owner != app)
-        {
-            self.other_app("endpoint", owner, path);
-        }
-        let url = (self.url)(&entry.url).unwrap_or_else(|refusal| {
-            self.problems.add(refusal.code, &path.key("url"), refusal.detail);
-            String::new()
-        });
-        let secret = entry.secret.as_ref().and_then(|value| {
-            let path = path.key("secret");
-            let text = self.text(value, &path)?;
-            values::secret(text).map_err(|detail| self.problems.add(code::INVALID_SECRET, &path, detail)).ok()
-        });
-        let timeout = entry.timeout.as_deref().and_then(|text| {
-            let refused = |detail| self.problems.add(code::INVALID_TIMEOUT, &path.key("timeout"), detail);
-            values::timeout(text).map_err(refused).ok()
-        });
-        let headers = self.headers(&entry.headers, path);
-        let class = self.class(entry.class.as_deref(), &path.key("class"));
-        let endpoint = mailrail_types::Endpoint {
-            id: id?,
-            app: app.clone(),
-            url,
-            secrets: Vec::new(),
-            headers,
-            class: class.unwrap_or_else(|| ClassId::of(MailboxClass::TOLERANT)),
-            timeout,
-        };
-        Some(CheckedEndpoint { endpoint, secret })
-    }
-
-    fn headers(&mut self, entries: &BTreeMap<String, TextOrEnv>, path: &Path) -> Vec<(String, String)> {
-        let path = path.key("headers");
-        if entries.len() > HEADERS_MAX {
-            self.problems.add(code::TOO_MANY, &path, format!("use at most {HEADERS_MAX} headers"));
-        }
-        let mut headers = Vec::new();
-        let mut seen = BTreeSet::new();
-        for (name, value) in entries {
-            let path = path.key(name);
-            let Some(value) = self.text(value, &path) else { continue };
-            if let Err(error) = mailrail_types::check_header(name, &value) {
-                let code = match error {
-                    HeaderError::Reserved(_) => code::HEADER_NOT_ALLOWED,
-                    _ => code::INVALID_HEADER,
-                };
-                self.problems.add(code, &path, error.to_string());
-            } else if !seen.insert(name.to_ascii_lowercase()) {
-                let detail = format!("header '{name}' stands here twice in other capitals; remove one");
-                self.problems.add(code::INVALID_HEADER, &path, detail);
-            }
-            headers.push((name.clone(), value));
-        }
-        headers
-    }
-
     fn subscription(
         &mut self,
         app: &AppId,
@@ -344,7 +283,7 @@ impl Scope<'_> {
         id
     }
 
-    fn other_app(&mut self, kind: &str, owner: &AppId, path: &Path) {
+    pub(super) fn other_app(&mut self, kind: &str, owner: &AppId, path: &Path) {
         let detail =
             format!("this {kind} belongs to app '{owner}'; choose another id, or delete it there first");
         self.problems.add(code::OTHER_APP, &path.key("id"), detail);

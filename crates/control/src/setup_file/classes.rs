@@ -16,14 +16,15 @@ pub(super) fn check(entries: &[ClassEntry], problems: &mut Problems) -> Vec<Mail
         let path = Path::root().key("classes").index(at);
         let Some(id) = ids.take::<ClassId>(&entry.id, &path, problems) else { continue };
         let default = MailboxClass::with_defaults(id, entry.tolerates_reordering);
-        let class = MailboxClass {
+        let mut class = MailboxClass {
             threads: entry.threads.unwrap_or(default.threads),
             payloads_per_thread: entry.payloads_per_thread.unwrap_or(default.payloads_per_thread),
             buckets_max: entry.buckets_max.unwrap_or(default.buckets_max),
             fixed_buckets: entry.fixed_buckets.unwrap_or(default.fixed_buckets),
             ..default
         };
-        if let Err(error) = class.check() {
+        let priority = entry.priority.map_or(Ok(()), |priority| class.set_priority(priority));
+        if let Err(error) = priority.and_then(|()| class.check()) {
             problems.add(code::INVALID_CLASS, &path.key(error.field), error.to_string());
         }
         classes.push(class);

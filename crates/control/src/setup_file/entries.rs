@@ -50,6 +50,10 @@ pub struct ClassEntry {
     #[serde(default)]
     #[schemars(range(min = 1, max = 4096))]
     pub fixed_buckets: Option<u32>,
+    /// Whose turn it is when not everything can be sent at once: 1, first, to 10. Left out: 5.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10))]
+    pub priority: Option<u32>,
 }
 
 /// A customer.
@@ -171,6 +175,12 @@ pub struct EndpointEntry {
     #[serde(default)]
     #[schemars(regex(pattern = r"^[0-9]+(ms|s|m)$"))]
     pub timeout: Option<String>,
+    /// How long a delivery at the head of a strict mailbox may fail, counted from its first attempt, before it is
+    /// dead-lettered and the mailbox goes on: `1m` to `30d`, as `30m`, `12h` or `3d`. Left out: the head holds the mailbox
+    /// as long as its retries last.
+    #[serde(default)]
+    #[schemars(regex(pattern = r"^[0-9]+(ms|s|m|h|d)$"))]
+    pub head_max_age: Option<String>,
 }
 
 /// App + event types + filter → endpoint.

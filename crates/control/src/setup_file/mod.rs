@@ -6,6 +6,7 @@
 mod check;
 mod checked;
 mod classes;
+mod endpoints;
 mod entries;
 mod env;
 mod integrations;
@@ -30,8 +31,8 @@ pub(crate) use integrations::unknown_provider;
 pub use path::{Path, Step};
 pub use problem::{PROBLEMS_MAX, SetupProblem, code};
 pub use values::{
-    INBOUND_SECRET_MAX_CHARS, INBOUND_SECRET_MIN_CHARS, TIMEOUT_MAX, TIMEOUT_MIN, TOKEN_MAX_CHARS,
-    TOKEN_MIN_CHARS,
+    HEAD_MAX_AGE_MAX, HEAD_MAX_AGE_MIN, INBOUND_SECRET_MAX_CHARS, INBOUND_SECRET_MIN_CHARS, TIMEOUT_MAX,
+    TIMEOUT_MIN, TOKEN_MAX_CHARS, TOKEN_MIN_CHARS,
 };
 pub use yaml::{line_of, parse_json, parse_yaml};
 

@@ -71,6 +71,8 @@ pub mod code {
     pub const INVALID_HEADER: &str = "invalid_header";
     /// A timeout that is not a duration or out of bounds.
     pub const INVALID_TIMEOUT: &str = "invalid_timeout";
+    /// A `head_max_age` that is not a duration or out of bounds.
+    pub const INVALID_HEAD_MAX_AGE: &str = "invalid_head_max_age";
     /// An API key token that is too short or not visible ASCII.
     pub const INVALID_TOKEN: &str = "invalid_token";
     /// The same token for two keys.

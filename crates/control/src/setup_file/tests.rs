@@ -372,11 +372,11 @@ fn the_schema_and_the_reader_agree_on_fields() {
     };
     assert_eq!(fields(""), "classes tenants version");
     assert_eq!(fields("Tenant"), "apps event_types id integrations keys name source_class");
-    assert_eq!(fields("Endpoint"), "class headers id secret timeout url");
+    assert_eq!(fields("Endpoint"), "class head_max_age headers id secret timeout url");
     assert_eq!(fields("Subscription"), "endpoint event_types filter id");
     assert_eq!(
         fields("Class"),
-        "buckets_max fixed_buckets id payloads_per_thread threads tolerates_reordering"
+        "buckets_max fixed_buckets id payloads_per_thread priority threads tolerates_reordering"
     );
     assert_eq!(fields("Integration"), "cells class id provider secret");
     let providers = mailrail_types::Provider::ALL.map(mailrail_types::Provider::name);

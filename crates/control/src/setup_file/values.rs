@@ -20,6 +20,10 @@ pub const INBOUND_SECRET_MAX_CHARS: usize = 512;
 pub const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 /// Longest timeout of an endpoint: an attempt holds a permit all that time.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(120);
+/// Shortest `head_max_age`: less would give up before a first retry.
+pub const HEAD_MAX_AGE_MIN: Duration = Duration::from_mins(1);
+/// Longest `head_max_age`: longer than any retry schedule lasts.
+pub const HEAD_MAX_AGE_MAX: Duration = Duration::from_hours(30 * 24);
 
 pub(super) fn event_type(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > EVENT_TYPE_NAME_MAX || name.chars().any(char::is_control) {
@@ -59,23 +63,37 @@ pub(super) fn inbound_secret(text: String) -> Result<Secret, String> {
 
 /// `500ms`, `15s`, `1m`.
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
-    let refused = || {
-        format!(
-            "'{}' is not a timeout; write 100ms to 120s, as '500ms', '15s' or '1m'",
-            text.chars().take(32).collect::<String>()
-        )
-    };
+    let usual = "100ms to 120s, as '500ms', '15s' or '1m'";
+    duration(text)
+        .filter(|timeout| (TIMEOUT_MIN..=TIMEOUT_MAX).contains(timeout))
+        .ok_or_else(|| format!("'{}' is not a timeout; write {usual}", shortened(text)))
+}
+
+/// `30m`, `12h`, `3d`.
+pub(super) fn head_max_age(text: &str) -> Result<Duration, String> {
+    let usual = "1m to 30d, as '30m', '12h' or '3d'";
+    duration(text)
+        .filter(|age| (HEAD_MAX_AGE_MIN..=HEAD_MAX_AGE_MAX).contains(age))
+        .ok_or_else(|| format!("'{}' is not a head_max_age; write {usual}", shortened(text)))
+}
+
+/// A whole number of one unit.
+fn duration(text: &str) -> Option<Duration> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| refused())?;
-    let millis = match unit {
-        "ms" => Some(number),
-        "s" => number.checked_mul(1_000),
-        "m" => number.checked_mul(60_000),
-        _ => None,
+    let millis_each = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
     };
-    let timeout = millis.map(Duration::from_millis).ok_or_else(refused)?;
-    if (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) { Ok(timeout) } else { Err(refused()) }
+    number.parse::<u64>().ok()?.checked_mul(millis_each).map(Duration::from_millis)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(32).collect()
 }
 
 /// The filter in its stored form.
@@ -110,6 +128,21 @@ mod tests {
             "18446744073709551615m",
         ] {
             assert!(timeout(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ages_of_heads_are_read_and_bounded() {
+        assert_eq!(head_max_age("1m"), Ok(HEAD_MAX_AGE_MIN));
+        assert_eq!(head_max_age("60000ms"), Ok(HEAD_MAX_AGE_MIN));
+        assert_eq!(head_max_age("12h"), Ok(Duration::from_secs(43_200)));
+        assert_eq!(head_max_age("30d"), Ok(HEAD_MAX_AGE_MAX));
+        assert_eq!(head_max_age("720h"), Ok(HEAD_MAX_AGE_MAX));
+        for bad in
+            ["", "d", "0d", "59s", "59999ms", "31d", "721h", "1w", "1h30m", "-1h", "18446744073709551615d"]
+        {
+            let refused = head_max_age(bad).expect_err(bad);
+            assert!(refused.contains(&format!("'{bad}'")) && refused.contains("1m to 30d"), "{refused}");
         }
     }
 

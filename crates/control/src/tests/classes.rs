@@ -17,14 +17,16 @@ async fn s17_options_change_at_run_time() {
     assert_eq!(ids, ["strict", "tolerant"]);
 
     let path = format!("{PATH}/tolerant");
-    let answer =
-        setting.call(Method::PUT, &path, json!({ "threads": 8, "buckets_max": 100 }).to_string()).await;
+    let answer = setting
+        .call(Method::PUT, &path, json!({ "threads": 8, "buckets_max": 100, "priority": 1 }).to_string())
+        .await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
     let whole = json!({
-        "id": "tolerant", "tolerates_reordering": true, "threads": 8, "payloads_per_thread": 4, "buckets_max": 100, "fixed_buckets": 10,
+        "id": "tolerant", "tolerates_reordering": true, "threads": 8, "payloads_per_thread": 4, "buckets_max": 100, "fixed_buckets": 10, "priority": 1,
     });
     assert_eq!(answer.json(), whole, "what is left out stays");
-    assert_eq!(setting.directory.class(&ClassId::of("tolerant")).threads, 8, "the roles know it at once");
+    let known = setting.directory.class(&ClassId::of("tolerant"));
+    assert_eq!((known.threads, known.priority), (8, 1), "the roles know it at once");
     assert_eq!(setting.get(&path).await.json(), whole);
     // What was read may be sent back.
     assert_eq!(setting.call(Method::PUT, &path, whole.to_string()).await.json(), whole);
@@ -56,6 +58,10 @@ async fn s17_invalid_options_are_refused_and_named() {
         ("tolerant", json!({ "payloads_per_thread": 0 }), "invalid_class", "payloads_per_thread"),
         ("tolerant", json!({ "buckets_max": 4097 }), "invalid_class", "buckets_max"),
         ("strict", json!({ "fixed_buckets": 0 }), "invalid_class", "fixed_buckets"),
+        ("strict", json!({ "priority": 0 }), "invalid_class", "priority"),
+        ("strict", json!({ "priority": 11 }), "invalid_class", "priority"),
+        ("strict", json!({ "priority": 300 }), "invalid_class", "priority"),
+        ("strict", json!({ "priority": "first" }), "wrong_type", "priority"),
         ("tolerant", json!({ "tolerates_reordering": 1 }), "wrong_type", "tolerates_reordering"),
         ("tolerant", json!({ "thraeds": 8 }), "unknown_field", "thraeds"),
         ("tolerant", json!({ "id": "strict" }), "invalid_id", "id"),

@@ -34,8 +34,8 @@ async fn integrations_are_applied_read_and_deleted() {
     let again = setting.apply(&json!({ "setup": with_integrations(), "prune": true })).await.json();
     assert_eq!(total(&again["counts"]), [0, 0, 11, 0], "{again}");
 
-    let github = json!({ "id": "github", "provider": "github", "secrets": 1, "cells": ["main", "other"], "class": null });
-    let open = json!({ "id": "open", "provider": "azure_devops", "secrets": 0, "cells": ["other"], "class": "strict" });
+    let github = json!({ "id": "github", "provider": "github", "secrets": 1, "cells": ["main", "other"], "paused_cells": [], "class": null });
+    let open = json!({ "id": "open", "provider": "azure_devops", "secrets": 0, "cells": ["other"], "paused_cells": [], "class": "strict" });
     assert_eq!(setting.get(PATH).await.json()["items"], json!([github, open]));
     assert_eq!(setting.get(&format!("{PATH}/github")).await.json(), github);
     let acme = setting.get("/v1/tenants/acme").await.json();

@@ -5,6 +5,7 @@ mod apply;
 mod classes;
 mod integrations;
 mod mailboxes;
+mod pause;
 mod resources;
 mod serving;
 mod shed;

@@ -20,6 +20,7 @@ async fn everything_can_be_read_and_deleted() {
         endpoint,
         json!({
             "id": "main", "app": "shop", "url": "https://shop.example/", "header_names": ["Authorization"], "secrets": 1, "class": "tolerant", "timeout_ms": 15000,
+            "head_max_age_ms": null, "paused": false, "paused_by": null, "paused_at_ms": null,
         })
     );
     let subscription = setting.get("/v1/tenants/acme/subscriptions/pushes").await.json();

@@ -1,16 +1,19 @@
-//! The command line's client half: `apply`, `send`, `status`, `mailboxes`, `classes`, `shed`, over the same HTTP APIs
-//! that everybody uses.
+//! The command line's client half: `apply`, `send`, `status`, `mailboxes`, `classes`, `endpoints`, `shed`, over the same
+//! HTTP APIs that everybody uses.
 
 mod access;
 pub(crate) mod apply;
 pub(crate) mod classes;
+pub(crate) mod endpoints;
 pub(crate) mod mailboxes;
+mod segment;
 pub(crate) mod send;
 pub(crate) mod shed;
 pub(crate) mod status;
 
 pub(crate) use apply::ApplyArgs;
 pub(crate) use classes::ClassesArgs;
+pub(crate) use endpoints::EndpointsArgs;
 pub(crate) use mailboxes::MailboxesArgs;
 pub(crate) use send::SendArgs;
 pub(crate) use shed::ShedArgs;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::apply::{Options, apply_text};
 use super::classes::{self, ClassesCommand, SetArgs};
+use super::endpoints::{self, EndpointsCommand, Named};
 use super::mailboxes::{self, QueueName};
 use super::shed::{self, ShedCommand};
 
@@ -118,11 +119,13 @@ async fn classes_are_listed_set_and_deleted() {
             payloads_per_thread: None,
             buckets_max: None,
             fixed_buckets: None,
+            priority: threads.map(|_| 2),
         })
     };
     let ask = async |command| classes::answer(&control.api, &command).await;
     let class = ask(set("tolerant", None, Some(9))).await.expect("changed");
     assert_eq!((&class["threads"], &class["payloads_per_thread"]), (&9.into(), &4.into()));
+    assert_eq!(class["priority"], 2);
     ask(set("bulk", Some(true), None)).await.expect("created");
     let list = ask(ClassesCommand::List).await.expect("a list");
     assert_eq!(list["items"].as_array().map(Vec::len), Some(3));
@@ -136,6 +139,47 @@ async fn classes_are_listed_set_and_deleted() {
         assert!(error.contains(says), "{error}");
     }
     assert!(ask(ClassesCommand::Delete { id: "bulk".to_owned() }).await.expect("deleted").is_null());
+    control.stop().await;
+}
+
+#[tokio::test]
+async fn endpoints_are_listed_paused_and_resumed() {
+    let control = Control::start().await;
+    let two =
+        "{id: main, url: https://shop.example/hook}\n          - {id: second, url: https://shop.example/2}";
+    let setup = SETUP.replace("{id: main, url: https://shop.example/hook}", two);
+    apply_text(&control.api, "f.yaml", &setup, Options::default()).await.expect("applied");
+    let named =
+        |tenant: &str, endpoint: &str| Named { tenant: tenant.to_owned(), endpoint: endpoint.to_owned() };
+    let ask = async |command| endpoints::answer(&control.api, &command).await;
+    let list = || EndpointsCommand::List { tenant: "acme".to_owned() };
+    let paused = |list: &serde_json::Value| -> Vec<(String, bool)> {
+        let items = list["items"].as_array().expect("a list");
+        let text = |item: &serde_json::Value| item["id"].as_str().expect("an id").to_owned();
+        items.iter().map(|item| (text(item), item["paused"] == true)).collect()
+    };
+    let both = |main| [("main".to_owned(), main), ("second".to_owned(), false)];
+    for _ in 0..2 {
+        let answer = ask(EndpointsCommand::Pause(named("acme", "main"))).await.expect("paused");
+        assert_eq!((&answer["paused"], &answer["paused_by"]), (&true.into(), &"admin".into()));
+    }
+    let whole = ask(list()).await.expect("a list");
+    assert_eq!(paused(&whole), both(true));
+    assert_eq!(endpoints::list(&control.api, "acme", 1).await.expect("a list"), whole, "page by page");
+    for _ in 0..2 {
+        let answer = ask(EndpointsCommand::Resume(named("acme", "main"))).await.expect("resumed");
+        assert_eq!(answer["paused"], false);
+    }
+    assert_eq!(paused(&ask(list()).await.expect("a list")), both(false));
+    for command in [
+        EndpointsCommand::Pause(named("acme", "gone")),
+        EndpointsCommand::Resume(named("nobody", "main")),
+        EndpointsCommand::Pause(named("acme", "../../acme")),
+        EndpointsCommand::List { tenant: "nobody".to_owned() },
+    ] {
+        let error = ask(command).await.expect_err("nothing of that name").to_string();
+        assert!(error.contains("(not_found)"), "{error}");
+    }
     control.stop().await;
 }
 

@@ -161,6 +161,8 @@ pub(crate) fn endpoint(id: &str, app: &str, secrets: &[&str]) -> EndpointSetup {
         headers: vec![("X-Team".to_owned(), "a \"b\"".to_owned()), ("X-Team".to_owned(), String::new())],
         class: ClassId::of(MailboxClass::TOLERANT),
         timeout: Some(Duration::from_millis(2500)),
+        head_max_age: Some(Duration::from_secs(3600)),
+        paused: false,
     }
     .into()
 }
@@ -202,7 +204,7 @@ pub(crate) fn empty(id: &str) -> TenantSetup {
 /// A tenant with something of every kind, and every optional part once with and once without.
 pub(crate) fn full(id: &str, token: &str) -> TenantSetup {
     let mut plain = endpoint("plain", "shop", &["whsec_one"]);
-    plain.endpoint.timeout = None;
+    (plain.endpoint.timeout, plain.endpoint.head_max_age) = (None, None);
     plain.endpoint.headers.clear();
     plain.endpoint.class = ClassId::of(MailboxClass::STRICT);
     let mut forwarded = integration("github", &["plain", "hook"], &["inbound_new", "inbound_old"]);

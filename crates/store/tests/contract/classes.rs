@@ -56,6 +56,7 @@ async fn a_change_of_a_class_reaches_other_processes(base: &Base) {
 
     let mut tolerant = class("tolerant", true);
     (tolerant.threads, tolerant.payloads_per_thread, tolerant.buckets_max) = (8, 100, 256);
+    tolerant.priority = 1;
     let seq = writer.put_class(&tolerant).await.expect("changes");
     assert_eq!(seq, before + 1);
     following.reached(seq).await;
@@ -145,12 +146,21 @@ async fn options_out_of_range_are_refused(base: &Base) {
     let refused = setup_error(store.put_class(&bad).await);
     let wanted = ClassError { class: bad.id.clone(), field: "threads", value: 0, max: 1024 };
     assert_eq!(refused, SetupError::ClassOption(wanted));
+    for priority in [0, 11] {
+        let refused = setup_error(store.put_class(&MailboxClass { priority, ..class("mine", true) }).await);
+        let value = u32::from(priority);
+        let wanted = ClassError { class: bad.id.clone(), field: "priority", value, max: 10 };
+        assert_eq!(refused, SetupError::ClassOption(wanted));
+    }
     assert_eq!(store.classes().await.expect("reads").len(), 2);
     // Behind our back: clamped by those who read it, and no reason to stop.
-    base.raw("UPDATE mailbox_classes SET threads = -3, buckets_max = 9999999999 WHERE id = 'tolerant'").await;
+    base.raw("UPDATE mailbox_classes SET threads = -3, buckets_max = 9999999999, priority = 300 WHERE id = 'tolerant'")
+        .await;
+    base.raw("UPDATE mailbox_classes SET priority = -1 WHERE id = 'strict'").await;
     let directory = Directory::load(store).await.expect("loads");
     let read = directory.class(&ClassId::of("tolerant"));
-    assert_eq!((read.threads, read.buckets_max), (0, u32::MAX));
+    assert_eq!((read.threads, read.buckets_max, read.priority), (0, u32::MAX, 10));
+    assert_eq!(directory.class(&ClassId::of("strict")).priority, 1);
 }
 
 async fn classes_and_tenants_are_one_write(base: &Base) {

@@ -8,6 +8,7 @@ mod feed;
 mod integrations;
 mod open;
 mod outage;
+mod pause;
 mod remove;
 mod secrets;
 

@@ -2,7 +2,7 @@
 
 use mailrail_store::{EncryptionKey, Error, Store};
 
-use mailrail_types::MailboxClass;
+use mailrail_types::{MailboxClass, PRIORITY_DEFAULT};
 
 use crate::base::{Base, empty, endpoint_id, tenant};
 
@@ -23,7 +23,7 @@ async fn processes_that_start_together_migrate_once(base: &Base) {
         store.check().await.expect("answers");
         assert!(store.tenant_view(&tenant("acme")).await.expect("reads").is_some());
     }
-    assert_eq!(base.number("SELECT COUNT(*) FROM schema_versions").await, 2);
+    assert_eq!(base.number("SELECT COUNT(*) FROM schema_versions").await, 3);
     assert_eq!(base.number("SELECT COUNT(*) FROM key_check").await, 1);
 }
 
@@ -46,7 +46,7 @@ async fn a_newer_schema_is_refused(base: &Base) {
     let store = base.open().await;
     base.raw("INSERT INTO schema_versions (version) VALUES (999)").await;
     let refused = base.try_open(EncryptionKey::generate()).await.map(|_| ());
-    assert_eq!(refused, Err(Error::NewerSchema { found: 999, known: 2 }));
+    assert_eq!(refused, Err(Error::NewerSchema { found: 999, known: 3 }));
     // Processes of the older version go on: a rolling upgrade needs them.
     store.apply(&[empty("acme")], false).await.expect("applies");
 }
@@ -76,11 +76,25 @@ async fn a_database_of_the_first_schema_is_migrated(base: &Base) {
     let store = base.open().await;
     let view = store.tenant_view(&tenant("acme")).await.expect("reads").expect("exists");
     assert_eq!((view.seq, view.tenant.source_class.as_str()), (1, MailboxClass::STRICT));
-    assert_eq!(view.endpoints[&endpoint_id("hook")].class.as_str(), MailboxClass::TOLERANT);
+    let hook = &view.endpoints[&endpoint_id("hook")];
+    assert_eq!(hook.class.as_str(), MailboxClass::TOLERANT);
+    assert_eq!((hook.head_max_age, hook.paused, view.pauses.len()), (None, false, 0));
+    let classes = store.classes().await.expect("reads");
+    assert!(classes.iter().all(|class| class.priority == PRIORITY_DEFAULT), "{classes:?}");
     // A process of the first release that goes on writes rows without the new columns.
     base.raw("INSERT INTO tenants (tenant, name) VALUES ('late', '')").await;
     let late = store.tenant_view(&tenant("late")).await.expect("reads").expect("exists");
     assert_eq!(late.tenant.source_class.as_str(), MailboxClass::STRICT);
+    // And what it changes of an endpoint does not let held mail go.
+    store.pause_endpoint(&tenant("acme"), &endpoint_id("hook"), "alice").await.expect("pauses");
+    base.raw(
+        "INSERT INTO endpoints (tenant, id, app, url, headers) VALUES ('acme', 'hook', 'shop', 'https://f.example', '[]') \
+         ON CONFLICT (tenant, id) DO UPDATE SET url = excluded.url",
+    )
+    .await;
+    let view = store.tenant_view(&tenant("acme")).await.expect("reads").expect("exists");
+    let hook = &view.endpoints[&endpoint_id("hook")];
+    assert_eq!((hook.url.as_str(), hook.paused), ("https://f.example", true));
 }
 
 async fn a_closed_store_says_so(base: &Base) {

@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn s17_the_schema_and_the_check_of_classes_agree_on_bounds() {
     let schema = setup_schema();
-    for field in ["threads", "payloads_per_thread", "buckets_max", "fixed_buckets"] {
+    for field in ["threads", "payloads_per_thread", "buckets_max", "fixed_buckets", "priority"] {
         let bounds = &schema["$defs"]["Class"]["properties"][field];
         let (min, max) =
             (bounds["minimum"].as_u64().expect("a bound"), bounds["maximum"].as_u64().expect("a bound"));
@@ -25,6 +25,53 @@ fn s17_the_schema_and_the_check_of_classes_agree_on_bounds() {
             assert_eq!(with(value), wanted.map_err(ToOwned::to_owned), "{field}: {value}");
         }
     }
+}
+
+#[test]
+fn s17_a_priority_is_taken_and_refused_by_its_own_number() {
+    let with = |priority: &str| GOOD.replacen("threads: 8", &format!("priority: {priority}"), 1);
+    assert_eq!(check(&with("1")).expect("good").classes[0].priority, 1);
+    assert_eq!(check(GOOD).expect("good").classes[0].priority, mailrail_types::PRIORITY_DEFAULT);
+    for (bad, wanted) in
+        [("0", "invalid_class"), ("300", "invalid_class"), ("-1", "wrong_type"), ("high", "wrong_type")]
+    {
+        let refused = check(&with(bad)).map(|_| ()).expect_err(bad);
+        assert_eq!(
+            (refused.len(), refused[0].code.as_str(), refused[0].path.as_str()),
+            (1, wanted, "classes[0].priority")
+        );
+        assert!(
+            wanted != "invalid_class" || refused[0].detail.contains(&format!("is {bad}: ")),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn the_age_of_a_head_is_taken_and_bounded() {
+    let with = |field: &str| GOOD.replacen("timeout: 15s", field, 1);
+    let age = |yaml: &str| check(yaml).expect("good").tenants[0].endpoints[0].endpoint.head_max_age;
+    assert_eq!(age(GOOD), None, "the head holds unless the file says otherwise");
+    for (text, seconds) in [("1m", 60), ("90m", 5_400), ("12h", 43_200), ("30d", 2_592_000)] {
+        let yaml = with(&format!("head_max_age: {text}"));
+        assert_eq!(age(&yaml), Some(std::time::Duration::from_secs(seconds)), "{text}");
+    }
+    for (bad, wanted) in [
+        ("head_max_age: 59s", "invalid_head_max_age"),
+        ("head_max_age: 31d", "invalid_head_max_age"),
+        ("head_max_age: soon", "invalid_head_max_age"),
+        ("head_max_age: \"\"", "invalid_head_max_age"),
+        ("head_max_age: 60", "wrong_type"),
+    ] {
+        let place = "tenants[0].apps[0].endpoints[0].head_max_age".to_owned();
+        assert_eq!(problems(&with(bad)), [(wanted.to_owned(), place, 19)], "{bad}");
+    }
+    // Operational state is no part of a set-up.
+    let refused = problems(&with("paused: true"));
+    assert_eq!(
+        refused,
+        [("unknown_field".to_owned(), "tenants[0].apps[0].endpoints[0].paused".to_owned(), 19)]
+    );
 }
 
 #[test]
