@@ -19,7 +19,10 @@ pub use error::{LogError, TopicMismatch};
 pub use insist::append_insistently;
 pub use kafka::{KafkaConfig, KafkaLog};
 pub use local::{LocalLog, LocalOptions};
-pub use own::{Claim, OwnOptions, Owner, Owning, Position, StoppedPartitions, Subject, own_partitions};
+pub use own::{
+    Claim, Found, Lease, LeaseTerms, OwnOptions, Owner, Owning, Position, StoppedPartitions, Subject,
+    own_partitions,
+};
 pub use port::{
     Bounds, Committed, GroupEvent, Log, Membership, NewRecord, Offset, Reader, Readers, Release,
     StoredRecord, TopicSpec,

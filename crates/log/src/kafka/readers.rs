@@ -1,9 +1,9 @@
-//! Readers: one client outside any group and one thread for a set, a bounded buffer for each partition.
+//! Readers: one client outside any group and one thread for a set, a buffer for each partition, bounded together.
 //!
 //! See `fetcher` for the thread.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
@@ -17,9 +17,13 @@ use super::fetcher::Fetcher;
 use crate::size::stored_bytes;
 use crate::{LogError, Offset, Reader, Readers, StoredRecord};
 
-/// Records and bytes held for a reader that does not read; one record more may come on top.
+/// Records held for a reader that does not read.
 pub(super) const AHEAD_RECORDS_MAX: usize = 2_000;
+/// Bytes held for the readers of a set together. Librdkafka holds up to `queued.max.messages.kbytes` more, and a fetch.
+const AHEAD_SET_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// What a single reader gets of them; one record more may come on top. The least lets 2,048 readers stay within the bound.
 pub(super) const AHEAD_BYTES_MAX: usize = 2 * 1024 * 1024;
+const AHEAD_BYTES_MIN: usize = 32 * 1024;
 pub(super) type Key = (String, u32);
 
 /// What the thread and the readers share.
@@ -29,10 +33,35 @@ pub(super) struct Set {
     pub(super) changed: AtomicBool,
     pub(super) stopped: AtomicBool,
     closed: AtomicBool,
+    /// Bytes that each reader may hold.
+    share: Arc<AtomicUsize>,
     thread: OnceLock<Thread>,
 }
 
+/// Bytes that each of so many readers may hold.
+fn share_of(readers: usize) -> usize {
+    (AHEAD_SET_BYTES_MAX / readers.max(1)).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX)
+}
+
 impl Set {
+    /// Adds a reader; false when the partition has one.
+    fn add(&self, slot: &Arc<Slot>) -> bool {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (slot.topic.clone(), slot.partition);
+        if wanted.contains_key(&key) {
+            return false;
+        }
+        wanted.insert(key, slot.clone());
+        self.share.store(share_of(wanted.len()), Ordering::Relaxed);
+        true
+    }
+
+    fn remove(&self, slot: &Slot) {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        wanted.remove(&(slot.topic.clone(), slot.partition));
+        self.share.store(share_of(wanted.len()), Ordering::Relaxed);
+    }
+
     fn wake(&self) {
         self.changed.store(true, Ordering::Release);
         self.unpark();
@@ -71,6 +100,8 @@ pub(super) struct Slot {
     pub(super) partition: u32,
     ahead: Mutex<Ahead>,
     pub(super) ready: Notify,
+    /// Of the set: bytes that the buffer may hold.
+    share: Arc<AtomicUsize>,
 }
 
 pub(super) struct Ahead {
@@ -97,7 +128,8 @@ impl Slot {
         ahead.bytes += stored_bytes(&record);
         ahead.next = offset + 1;
         ahead.records.push_back(record);
-        ahead.full = ahead.records.len() >= AHEAD_RECORDS_MAX || ahead.bytes >= AHEAD_BYTES_MAX;
+        ahead.full =
+            ahead.records.len() >= AHEAD_RECORDS_MAX || ahead.bytes >= self.share.load(Ordering::Relaxed);
         let full = ahead.full;
         drop(ahead);
         self.ready.notify_one();
@@ -118,6 +150,7 @@ impl KafkaReaders {
             changed: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            share: Arc::new(AtomicUsize::new(share_of(0))),
             thread: OnceLock::new(),
         });
         let woken = set.clone();
@@ -157,14 +190,10 @@ impl Readers for KafkaReaders {
                 failed: None,
             }),
             ready: Notify::new(),
+            share: set.share.clone(),
         });
-        {
-            let mut wanted = set.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = (topic.to_owned(), partition);
-            if wanted.contains_key(&key) {
-                return Err(LogError::InUse(format!("{topic}/{partition} has a reader in this set already")));
-            }
-            wanted.insert(key, slot.clone());
+        if !set.add(&slot) {
+            return Err(LogError::InUse(format!("{topic}/{partition} has a reader in this set already")));
         }
         set.wake();
         Ok(Box::new(KafkaReader { slot, handle: self.handle.clone() }))
@@ -203,7 +232,8 @@ impl KafkaReader {
         let count = max_records.min(ahead.records.len());
         let records: Vec<StoredRecord> = ahead.records.drain(..count).collect();
         ahead.bytes -= records.iter().map(stored_bytes).sum::<usize>();
-        if ahead.full && ahead.records.len() < AHEAD_RECORDS_MAX / 2 && ahead.bytes < AHEAD_BYTES_MAX / 2 {
+        let share = self.slot.share.load(Ordering::Relaxed);
+        if ahead.full && ahead.records.len() < AHEAD_RECORDS_MAX / 2 && ahead.bytes < share / 2 {
             ahead.full = false;
             drop(ahead);
             set.wake();
@@ -215,10 +245,52 @@ impl KafkaReader {
 impl Drop for KafkaReader {
     fn drop(&mut self) {
         let set = &self.handle.0;
-        set.wanted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&(self.slot.topic.clone(), self.slot.partition));
+        set.remove(&self.slot);
         set.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use mailrail_types::Timestamp;
+
+    use super::*;
+
+    /// Pitfall: a bound for each partition is no bound for the process.
+    #[test]
+    fn i14_the_readers_of_a_set_are_bounded_together() {
+        for readers in [1, 32, 64, 128, 1024, 2048] {
+            let each = share_of(readers);
+            assert!(each * readers <= AHEAD_SET_BYTES_MAX && each <= AHEAD_BYTES_MAX, "{readers}: {each}");
+            assert!(each >= AHEAD_BYTES_MIN, "{readers}: {each}");
+        }
+        assert_eq!(share_of(0), AHEAD_BYTES_MAX);
+    }
+
+    #[test]
+    fn i14_more_readers_make_each_buffer_full_earlier() {
+        let readers = KafkaReaders::new(&KafkaConfig::new("127.0.0.1:1")).expect("a client");
+        let fill = |slot: &Slot| {
+            let from = slot.ahead().next;
+            let record = |offset| StoredRecord {
+                offset,
+                appended_at: Timestamp(0),
+                key: Bytes::new(),
+                value: Bytes::from(vec![0; 16 * 1024]),
+                headers: Vec::new(),
+            };
+            (from..).take_while(|offset| !slot.put(*offset, || record(*offset))).count() + 1
+        };
+        let slot = |readers: &KafkaReaders, partition: u32| {
+            readers.set().wanted.lock().expect("unpoisoned")[&("t".to_owned(), partition)].clone()
+        };
+        let alone = readers.open("t", 0, 0).expect("reader");
+        assert_eq!(fill(&slot(&readers, 0)), 128);
+        let others: Vec<_> = (1..128).map(|p| readers.open("t", p, 0).expect("reader")).collect();
+        assert_eq!(fill(&slot(&readers, 1)), 32);
+        drop((alone, others));
+        let _again = readers.open("t", 1, 0).expect("free again");
+        assert_eq!(fill(&slot(&readers, 1)), 128);
     }
 }

@@ -3,10 +3,15 @@
 //! Both stages work like this, so the rules of assignment (docs/adr/0005) are kept here once: a task starts at the
 //! committed offset and never at a guess; its stop is asked for before its partition is released, and its last position goes
 //! into the release; nothing of a lost partition runs any more when the next event is taken; a missing offset stops the
-//! partition and says so.
+//! partition and says so. Commits go on while partitions are handed over, since they keep the lease of the others.
 
+mod claim;
+mod commits;
+mod lease;
 mod positions;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,17 +20,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Committed, GroupEvent, Log, LogError, Membership, Release};
 
+use claim::Group;
+pub use claim::{Claim, Found};
+use commits::Commits;
+pub use lease::{Lease, LeaseTerms};
 pub use positions::Position;
-use positions::Positions;
 use run::Run;
-
-/// How long a release waits for a commit that is on its way, so that none comes after the last one.
-const COMMIT_WAIT: Duration = Duration::from_secs(2);
 
 /// How a role owns partitions.
 #[derive(Debug, Clone)]
@@ -35,6 +40,9 @@ pub struct OwnOptions {
     /// How long a partition's task may finish what it holds when the partition is revoked or the role stops. Below the
     /// 10 s that the group waits.
     pub hand_over: Duration,
+    /// How the lease of the member is kept; `None`: it never ends, for logs that take no membership away and for roles
+    /// without side effects outside of the log.
+    pub lease: Option<LeaseTerms>,
     /// Where partitions that stand still are counted.
     pub stopped: StoppedPartitions,
 }
@@ -60,24 +68,6 @@ pub struct Subject {
     pub group: String,
 }
 
-/// One owned partition, as its task gets it.
-#[derive(Debug)]
-pub struct Claim {
-    /// The partition.
-    pub partition: u32,
-    /// Number of the assignment that gave it.
-    pub sequence: u64,
-    /// Where to go on, with the metadata of the last owner.
-    pub from: Committed,
-    /// Where to put positions to be committed.
-    pub position: Position,
-    /// Asked to stop: take nothing new, finish what is held, return.
-    pub stop: CancellationToken,
-    /// The partition is taken away, or the time for finishing is over: drop what runs, and return when it is dropped. An
-    /// owner that does not is aborted.
-    pub cut: CancellationToken,
-}
-
 /// What an owner came to: its last position.
 pub type Owning = Result<Option<Committed>, LogError>;
 
@@ -99,7 +89,7 @@ struct Task {
 }
 
 impl Task {
-    /// Ends the task and waits until nothing of it runs any more (I11, I12).
+    /// Ends the task and waits until nothing of it runs any more.
     async fn end(mut self) -> Option<Committed> {
         self.cut.cancel();
         (&mut self.handle).await.ok().flatten()
@@ -113,14 +103,11 @@ impl Drop for Task {
 }
 
 struct Owned {
-    subject: Subject,
-    log: Arc<dyn Log>,
-    membership: Arc<dyn Membership>,
+    group: Group,
     owner: Arc<dyn Owner>,
     options: OwnOptions,
-    positions: Positions,
+    commits: Arc<Commits>,
     tasks: HashMap<u32, Task>,
-    committing: Option<JoinHandle<()>>,
 }
 
 /// Joins the group and runs `owner` for each partition it is given, until `stop`: then every partition is drained and
@@ -136,47 +123,48 @@ pub async fn own_partitions(
     stop: CancellationToken,
 ) -> Result<(), LogError> {
     let membership: Arc<dyn Membership> = Arc::from(log.join(&subject.group, &subject.topic).await?);
-    let mut tick = tokio::time::interval(options.commit_interval);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let commits = Arc::new(Commits::new(&subject.topic, membership.clone(), &options));
     let mut owned = Owned {
-        subject,
-        log,
-        membership: membership.clone(),
+        group: Group { subject, log },
         owner,
-        options,
-        positions: Positions::default(),
+        options: options.clone(),
+        commits: commits.clone(),
         tasks: HashMap::new(),
-        committing: None,
     };
-    let mut leaving: Option<JoinHandle<()>> = None;
-    loop {
-        tokio::select! {
-            event = membership.next() => match event {
-                Some(event) => owned.take(event).await,
-                None => break,
-            },
-            _ = tick.tick() => owned.commit(),
-            () = stop.cancelled(), if leaving.is_none() => {
-                let membership = membership.clone();
-                leaving = Some(tokio::spawn(async move { membership.leave().await }));
-            }
-        }
-    }
-    for (_, task) in owned.tasks.drain() {
-        task.end().await;
-    }
-    if let Some(leaving) = leaving {
-        let _ = leaving.await;
+    tokio::select! {
+        () = owned.run(membership, stop) => {}
+        () = commits.run(&options) => {}
     }
     Ok(())
 }
 
 impl Owned {
+    /// Takes the member's events until it has left.
+    async fn run(&mut self, membership: Arc<dyn Membership>, stop: CancellationToken) {
+        let mut leaving: Option<JoinHandle<()>> = None;
+        loop {
+            tokio::select! {
+                event = membership.next() => match event {
+                    Some(event) => self.take(event).await,
+                    None => break,
+                },
+                () = stop.cancelled(), if leaving.is_none() => {
+                    let membership = membership.clone();
+                    leaving = Some(tokio::spawn(async move { membership.leave().await }));
+                }
+            }
+        }
+        self.end(self.tasks.keys().copied().collect()).await;
+        if let Some(leaving) = leaving {
+            let _ = leaving.await;
+        }
+    }
+
     async fn take(&mut self, event: GroupEvent) {
         match event {
             GroupEvent::Assigned { sequence, partitions } => {
                 tracing::info!(
-                    topic = self.subject.topic,
+                    topic = self.topic(),
                     sequence,
                     count = partitions.len(),
                     "partitions assigned"
@@ -187,16 +175,28 @@ impl Owned {
             }
             GroupEvent::Revoked { partitions, release } => self.release(&partitions, release).await,
             GroupEvent::Lost { partitions } => {
-                tracing::warn!(topic = self.subject.topic, count = partitions.len(), "partitions lost");
-                for partition in partitions {
-                    // No position of it is committed from here on, and nothing of it runs when the next event is taken.
-                    self.positions.revoke(partition);
-                    if let Some(task) = self.tasks.remove(&partition) {
-                        task.end().await;
-                    }
-                }
+                tracing::warn!(topic = self.topic(), count = partitions.len(), "partitions lost");
+                self.commits.end_lease();
+                self.end(partitions).await;
             }
         }
+    }
+
+    /// No position of the partitions is committed from here on, and nothing of them runs when this returns (I11, I12).
+    async fn end(&mut self, partitions: Vec<u32>) {
+        let mut ending = Vec::new();
+        for partition in partitions {
+            self.commits.revoke(partition);
+            ending.extend(self.tasks.remove(&partition));
+        }
+        ending.iter().for_each(|task| task.cut.cancel());
+        for task in ending {
+            task.end().await;
+        }
+    }
+
+    fn topic(&self) -> &str {
+        &self.group.subject.topic
     }
 
     async fn start(&mut self, sequence: u64, partition: u32) {
@@ -206,12 +206,13 @@ impl Owned {
         }
         let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
         let run = Run {
-            subject: self.subject.clone(),
-            log: self.log.clone(),
+            group: self.group.clone(),
             owner: self.owner.clone(),
-            position: self.positions.grant(partition, sequence),
+            position: self.commits.grant(partition, sequence),
+            lease: self.commits.lease(),
             partition,
             sequence,
+            hand_over: self.options.hand_over,
             stop: stop.clone(),
             cut: cut.clone(),
             stopped: self.options.stopped.clone(),
@@ -229,49 +230,25 @@ impl Owned {
                 draining.push((*partition, task));
             }
         }
+        let cuts: Vec<CancellationToken> = draining.iter().map(|(_, task)| task.cut.clone()).collect();
         let deadline = Instant::now() + self.options.hand_over;
         let mut last = Vec::new();
         for (partition, mut task) in draining {
             let drained = match timeout_at(deadline, &mut task.handle).await {
                 Ok(drained) => drained.ok().flatten(),
                 Err(_) => {
-                    tracing::warn!(
-                        topic = self.subject.topic,
-                        partition,
-                        "hand-over took too long; work is cut"
-                    );
+                    tracing::warn!(topic = self.topic(), partition, "hand-over took too long; work is cut");
+                    // All of them now: the group does not wait for one after the other.
+                    cuts.iter().for_each(CancellationToken::cancel);
                     task.end().await
                 }
             };
             // The last word of the task, or what it had put down before it was cut.
-            let latest = self.positions.revoke(partition);
+            let latest = self.commits.revoke(partition);
             last.extend(drained.or(latest).map(|position| (partition, position)));
         }
-        if let Some(committing) = self.committing.take() {
-            let _ = timeout(COMMIT_WAIT, committing).await;
-        }
-        tracing::info!(topic = self.subject.topic, count = partitions.len(), "partitions released");
+        self.commits.settle().await;
+        tracing::info!(topic = self.topic(), count = partitions.len(), "partitions released");
         release.done(last);
-    }
-
-    /// Commits what changed, one commit at a time. A failed one is tried again with the next tick.
-    fn commit(&mut self) {
-        if self.committing.as_ref().is_some_and(|running| !running.is_finished()) {
-            return;
-        }
-        let batch = self.positions.take();
-        if batch.is_empty() {
-            return;
-        }
-        let (membership, positions) = (self.membership.clone(), self.positions.clone());
-        let topic = self.subject.topic.clone();
-        self.committing = Some(tokio::spawn(async move {
-            let commits =
-                batch.iter().map(|(partition, _, position)| (*partition, position.clone())).collect();
-            if let Err(error) = membership.commit(commits).await {
-                tracing::warn!(topic, %error, "commit failed; what is still owned is tried again");
-                positions.put_back(batch);
-            }
-        }));
     }
 }

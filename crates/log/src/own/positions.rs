@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
+
 use crate::Committed;
 
 /// Where the owner of a partition puts positions to be committed. Of no effect once the partition was released or lost.
@@ -23,6 +25,12 @@ impl Position {
         }
     }
 
+    /// Asks for a commit now instead of at the next tick. A takeover's first commit proves that we are a member: nothing
+    /// may start before it was accepted.
+    pub fn commit_soon(&self) {
+        self.positions.soon.notify_one();
+    }
+
     /// The last position that was put down under this assignment. A task that failed goes on from it, so that no later
     /// commit goes back behind it.
     pub(super) fn latest(&self) -> Option<Committed> {
@@ -34,7 +42,10 @@ impl Position {
 /// The positions of all owned partitions. One of an earlier assignment is never committed: another member may have gone
 /// further meanwhile, and a commit must not go back.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Positions(Arc<Mutex<HashMap<u32, OwnedPosition>>>);
+pub(super) struct Positions {
+    owned: Arc<Mutex<HashMap<u32, OwnedPosition>>>,
+    soon: Arc<Notify>,
+}
 
 #[derive(Debug)]
 struct OwnedPosition {
@@ -50,15 +61,29 @@ impl Positions {
         Position { partition, sequence, positions: self.clone() }
     }
 
+    /// Somebody asked for a commit now, since the last time. Cancel safe.
+    pub(super) async fn wanted_soon(&self) {
+        self.soon.notified().await;
+    }
+
     /// What waits, with the assignment it belongs to.
     pub(super) fn take(&self) -> Vec<(u32, u64, Committed)> {
+        self.take_where(|owned| owned.waits)
+    }
+
+    /// The latest of every partition, also what was committed before.
+    pub(super) fn take_all(&self) -> Vec<(u32, u64, Committed)> {
+        self.take_where(|_| true)
+    }
+
+    fn take_where(&self, wanted: impl Fn(&OwnedPosition) -> bool) -> Vec<(u32, u64, Committed)> {
         let mut state = self.lock();
-        let mut waiting = Vec::new();
-        for (partition, owned) in state.iter_mut().filter(|(_, owned)| owned.waits) {
+        let mut taken = Vec::new();
+        for (partition, owned) in state.iter_mut().filter(|(_, owned)| wanted(owned)) {
             owned.waits = false;
-            waiting.extend(owned.latest.clone().map(|position| (*partition, owned.sequence, position)));
+            taken.extend(owned.latest.clone().map(|position| (*partition, owned.sequence, position)));
         }
-        waiting
+        taken
     }
 
     /// Ends the ownership; the last position comes back.
@@ -77,7 +102,7 @@ impl Positions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, OwnedPosition>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,5 +142,15 @@ mod tests {
         position.set(at(2));
         positions.put_back(failed);
         assert_eq!(positions.take(), [(3, 1, at(2))]);
+    }
+
+    #[test]
+    fn all_positions_are_taken_again_for_a_renewal() {
+        let positions = Positions::default();
+        positions.grant(0, 1);
+        positions.grant(1, 1).set(at(4));
+        assert_eq!(positions.take(), [(1, 1, at(4))]);
+        assert_eq!(positions.take_all(), [(1, 1, at(4))], "nothing was put down for the other");
+        assert_eq!(positions.take(), []);
     }
 }

@@ -1,5 +1,4 @@
-//! The task of one partition: finds its position, runs the owner, starts it again after failures, stands still when its
-//! records are gone.
+//! The task of one partition: runs the owner, starts it again after failures, stands still when its records are gone.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,28 +7,25 @@ use std::time::Duration;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{Claim, Owner, Owning, Position, StoppedPartitions, Subject};
-use crate::{Committed, Log, LogError, Offset};
+use super::claim::Group;
+use super::{Claim, Lease, Owner, Owning, Position, StoppedPartitions};
+use crate::{Committed, LogError};
 
-/// How often a committed position is asked for again when the group seems to have none: a coordinator that is just
-/// resigning says so too (KAFKA-20416), and believing it would replay the partition from its start.
-const NO_POSITION_ASKS: u32 = 3;
-/// Between those asks, and after any other failure at the start of a partition.
-const ASK_PAUSE: Duration = Duration::from_millis(700);
 /// After a partition's task failed or panicked.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// Between two alarms of a partition that cannot go on.
 const ALARM_INTERVAL: Duration = Duration::from_secs(60);
 /// How long an owner that is cut may take to drop what it holds before it is aborted.
-const CUT_WAIT: Duration = Duration::from_secs(2);
+const CUT_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) struct Run {
-    pub(super) subject: Subject,
-    pub(super) log: Arc<dyn Log>,
+    pub(super) group: Group,
     pub(super) owner: Arc<dyn Owner>,
     pub(super) position: Position,
+    pub(super) lease: Lease,
     pub(super) partition: u32,
     pub(super) sequence: u64,
+    pub(super) hand_over: Duration,
     pub(super) stop: CancellationToken,
     pub(super) cut: CancellationToken,
     pub(super) stopped: StoppedPartitions,
@@ -39,14 +35,10 @@ impl Run {
     /// Runs the owner until the stop and gives its last position. When this returns, nothing of the owner runs.
     pub(super) async fn until_stopped(self) -> Option<Committed> {
         loop {
-            let from = tokio::select! {
-                from = self.find_position() => from,
-                () = self.asked_to_end() => return self.position.latest(),
-            };
-            let (owner, claim) = (self.owner.clone(), self.claim(from));
+            let (owner, claim) = (self.owner.clone(), self.claim());
             // A task of its own, so that a panic is seen here and ends nothing else.
             let running = tokio::spawn(async move { owner.own(claim).await });
-            let (topic, partition) = (&self.subject.topic, self.partition);
+            let (topic, partition) = (&self.group.subject.topic, self.partition);
             match self.joined(running).await {
                 Ok(Ok(last)) if self.is_asked_to_end() => return last.or_else(|| self.position.latest()),
                 _ if self.is_asked_to_end() => return self.position.latest(),
@@ -67,14 +59,16 @@ impl Run {
         }
     }
 
-    fn claim(&self, from: Committed) -> Claim {
+    fn claim(&self) -> Claim {
         Claim {
             partition: self.partition,
             sequence: self.sequence,
-            from,
             position: self.position.clone(),
+            lease: self.lease.clone(),
             stop: self.stop.clone(),
+            hand_over: self.hand_over,
             cut: self.cut.clone(),
+            group: self.group.clone(),
         }
     }
 
@@ -102,48 +96,12 @@ impl Run {
         running.await
     }
 
-    /// Where to go on: at the last position put down under this assignment; else where the group is, asked until somebody
-    /// can say. Only a group that says several times that it never committed starts at the log start, and commits that at
-    /// once.
-    async fn find_position(&self) -> Committed {
-        if let Some(latest) = self.position.latest() {
-            return latest;
-        }
-        let Subject { topic, group } = &self.subject;
-        let asks = if self.log.never_committed_is_certain() { 1 } else { NO_POSITION_ASKS };
-        let mut none_seen = 0;
-        loop {
-            match self.log.committed(group, topic, self.partition).await {
-                Ok(Some(committed)) => return committed,
-                Ok(None) if none_seen + 1 < asks => none_seen += 1,
-                Ok(None) => match self.log.bounds(topic, self.partition).await {
-                    Ok(bounds) => return self.genesis(bounds.low),
-                    Err(error) => {
-                        tracing::warn!(topic, partition = self.partition, %error, "log start is unknown");
-                    }
-                },
-                Err(error) => {
-                    tracing::warn!(topic, partition = self.partition, %error, "committed offset is unknown");
-                }
-            }
-            tokio::time::sleep(ASK_PAUSE).await;
-        }
-    }
-
-    fn genesis(&self, low: Offset) -> Committed {
-        let first = Committed { offset: low, metadata: String::new() };
-        let topic = &self.subject.topic;
-        tracing::info!(topic, partition = self.partition, offset = low, "first owner of this partition");
-        self.position.set(first.clone());
-        first
-    }
-
     /// Data is gone, or the topic was made anew: never skipped, a person must decide.
     async fn stand_still(&self, error: &LogError) {
         self.stopped.0.fetch_add(1, Ordering::Relaxed);
         loop {
             tracing::error!(
-                topic = self.subject.topic, partition = self.partition, %error,
+                topic = self.group.subject.topic, partition = self.partition, %error,
                 "partition stopped: records between the committed offset and the log are gone; see docs/operate/lost-offsets.md"
             );
             tokio::select! {

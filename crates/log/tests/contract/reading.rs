@@ -130,3 +130,66 @@ pub(crate) async fn a_slow_reader_stops_nobody(log: Arc<dyn Log>, prefix: &str) 
         assert!(text(it).starts_with(&format!("s{}-", n + 1)));
     }
 }
+
+/// What is trimmed below a reader is nothing to it, whether it reads, holds all it may, or waits at the end.
+pub(crate) async fn a_trim_below_disturbs_no_reader(log: Arc<dyn Log>, prefix: &str) {
+    const COUNT: u64 = 4_000;
+    let topic = topic(&log, &format!("{prefix}below"), 1).await;
+    let padding = "x".repeat(1500);
+    for chunk in 0..COUNT / 1000 {
+        let call = (0..1000).map(|n| record(format!("b{}-{padding}", chunk * 1000 + n))).collect();
+        append(&log, &topic, 0, call).await;
+    }
+    let (backlog, tail) = (log.readers().expect("readers"), log.readers().expect("readers"));
+    let mut behind = backlog.open(&topic, 0, 1_000).expect("reader");
+    assert_eq!(read(&mut behind, 1).await[0].offset, 1_000);
+    let mut end = tail.open(&topic, 0, COUNT).expect("reader");
+    let waiting = tokio::spawn(async move {
+        let got = read(&mut end, 2).await;
+        (end, got)
+    });
+    within("trim", log.trim(&topic, 0, 1_001)).await.expect("trim");
+    let bounds = within("bounds", log.bounds(&topic, 0)).await.expect("bounds");
+    assert_eq!((bounds.low, bounds.high), (1_001, COUNT));
+
+    let got = read(&mut behind, usize::try_from(COUNT - 1_001).expect("small")).await;
+    for (offset, it) in (1_001..).zip(&got) {
+        assert_eq!(it.offset, offset, "skipped or repeated");
+        assert!(text(it).starts_with(&format!("b{offset}-")));
+    }
+    append(&log, &topic, 0, records("tail", 2)).await;
+    let (mut end, got) = within("the reader at the end", waiting).await.expect("no panic");
+    assert_eq!(got.iter().map(|it| it.offset).collect::<Vec<_>>(), [COUNT, COUNT + 1]);
+    assert_eq!(text(&read(&mut behind, 2).await[1]), "tail-1");
+
+    let mut lowest = log.readers().expect("readers").open(&topic, 0, 1_001).expect("reader");
+    assert_eq!(read(&mut lowest, 1).await[0].offset, 1_001);
+    within("trim all", log.trim(&topic, 0, COUNT + 2)).await.expect("trim");
+    append(&log, &topic, 0, vec![record("last")]).await;
+    for reader in [&mut behind, &mut end] {
+        let got = read(reader, 1).await;
+        assert_eq!((got[0].offset, text(&got[0]).as_str()), (COUNT + 2, "last"));
+    }
+}
+
+/// Two sets read one partition, each at its own position; and a set reads the same partition of two topics.
+pub(crate) async fn readers_of_a_partition_do_not_know_each_other(log: Arc<dyn Log>, prefix: &str) {
+    let (one, two) =
+        (topic(&log, &format!("{prefix}one"), 2).await, topic(&log, &format!("{prefix}two"), 2).await);
+    append(&log, &one, 1, records("one", 100)).await;
+    append(&log, &two, 1, records("two", 100)).await;
+    let (low, high) = (log.readers().expect("readers"), log.readers().expect("readers"));
+    let mut behind = low.open(&one, 1, 10).expect("reader");
+    let mut ahead = high.open(&one, 1, 70).expect("reader");
+    let mut other = low.open(&two, 1, 40).expect("reader");
+    for step in 0..20_u64 {
+        for (reader, topic, from) in
+            [(&mut behind, "one", 10), (&mut ahead, "one", 70), (&mut other, "two", 40)]
+        {
+            let got = read(reader, 1).await;
+            assert_eq!((got[0].offset, text(&got[0])), (from + step, format!("{topic}-{}", from + step)));
+        }
+    }
+    drop(ahead);
+    assert_eq!(read(&mut behind, 70).await[69].offset, 99, "one that ends stops no other");
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailrail_log::{Log, LogError};
+use mailrail_log::{Log, LogError, TopicSpec};
 
 use super::{append, record, spec, within};
 
@@ -25,6 +25,18 @@ pub(crate) async fn topics_are_made_once_and_never_changed(log: Arc<dyn Log>, pr
     assert_eq!(lines[0].problem, "has 2 partitions, settings say 4");
     assert!(lines.iter().all(|line| !line.remedy.is_empty()), "{error}");
     assert_eq!(within("bounds", log.bounds(&one, 1)).await.expect("bounds").high, 1);
+}
+
+/// A topic without a retention is made so, is found so again, and is trimmed by whoever owns it.
+pub(crate) async fn a_topic_without_a_retention_is_kept(log: Arc<dyn Log>, prefix: &str) {
+    let name = format!("{prefix}for-ever");
+    let spec = TopicSpec { retention: None, ..spec(&name, 2) };
+    within("ensure", log.ensure_topics(std::slice::from_ref(&spec))).await.expect("made");
+    append(&log, &name, 1, super::records("kept", 5)).await;
+    within("ensure", log.ensure_topics(&[spec])).await.expect("as it was made");
+    within("trim", log.trim(&name, 1, 3)).await.expect("trim");
+    let bounds = within("bounds", log.bounds(&name, 1)).await.expect("bounds");
+    assert_eq!((bounds.low, bounds.high), (3, 5));
 }
 
 /// Topics and partitions that do not exist are errors, not new topics.

@@ -1,0 +1,108 @@
+//! The commit loop of a member: what changed with every tick, at once when asked, and everything again to keep the lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+
+use super::lease::{Lease, LeaseKeeper};
+use super::positions::Positions;
+use super::{OwnOptions, Position};
+use crate::{Committed, Membership};
+
+/// How long a release waits for a commit that is on its way, so that none comes after the last one. With the hand-over (8 s) and the
+/// time for a cut (1 s) below the 10 s that the group waits.
+const COMMIT_WAIT: Duration = Duration::from_millis(800);
+
+/// Positions of a member on their way to its group, one commit at a time. A failed one is tried again with the next tick.
+pub(super) struct Commits {
+    topic: String,
+    membership: Arc<dyn Membership>,
+    positions: Positions,
+    keeper: LeaseKeeper,
+    /// Held while a commit is on its way.
+    under_way: Mutex<()>,
+}
+
+impl Commits {
+    pub(super) fn new(topic: &str, membership: Arc<dyn Membership>, options: &OwnOptions) -> Self {
+        Self {
+            topic: topic.to_owned(),
+            membership,
+            positions: Positions::default(),
+            keeper: LeaseKeeper::new(options.lease),
+            under_way: Mutex::default(),
+        }
+    }
+
+    pub(super) fn grant(&self, partition: u32, sequence: u64) -> Position {
+        self.positions.grant(partition, sequence)
+    }
+
+    pub(super) fn lease(&self) -> Lease {
+        self.keeper.lease()
+    }
+
+    /// From here on no commit carries the partition, beside one that is on its way. Gives the last position.
+    pub(super) fn revoke(&self, partition: u32) -> Option<Committed> {
+        self.positions.revoke(partition)
+    }
+
+    /// Waits for a commit that is on its way, for a bounded time.
+    pub(super) async fn settle(&self) {
+        let _ = timeout(COMMIT_WAIT, self.under_way.lock()).await;
+    }
+
+    /// The group put us out.
+    pub(super) fn end_lease(&self) {
+        self.keeper.end();
+    }
+
+    /// Commits until dropped.
+    pub(super) async fn run(&self, options: &OwnOptions) {
+        let mut tick = ticker(options.commit_interval);
+        let mut renewal = options.lease.map(|terms| ticker(terms.renew_every));
+        loop {
+            let everything = tokio::select! {
+                _ = tick.tick() => false,
+                () = self.positions.wanted_soon() => false,
+                () = next(renewal.as_mut()) => true,
+            };
+            self.commit(everything).await;
+        }
+    }
+
+    async fn commit(&self, everything: bool) {
+        let _under_way = self.under_way.lock().await;
+        let batch = if everything { self.positions.take_all() } else { self.positions.take() };
+        if batch.is_empty() {
+            return;
+        }
+        let commits = batch.iter().map(|(partition, _, position)| (*partition, position.clone())).collect();
+        let sent = self.keeper.sending();
+        match self.membership.commit(commits).await {
+            Ok(()) => self.keeper.renew(sent),
+            Err(error) => {
+                tracing::warn!(topic = self.topic, %error, "commit failed; what is still owned is tried again");
+                self.positions.put_back(batch);
+            }
+        }
+    }
+}
+
+fn ticker(every: Duration) -> Interval {
+    let mut ticker = interval(every);
+    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticker
+}
+
+/// The next renewal; never, without a lease.
+async fn next(renewal: Option<&mut Interval>) {
+    match renewal {
+        Some(renewal) => {
+            renewal.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}
