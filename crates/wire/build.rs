@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ".mailrail.attempt.v1.Attempt.excerpt",
             ".mailrail.deadletter.v1.DeadLetter.delivery",
             ".mailrail.journal.v1.Park.delivery",
+            ".mailrail.journal.v1.Aside.delivery",
         ])
         .compile_fds(files)?;
     Ok(())

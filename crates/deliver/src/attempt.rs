@@ -3,89 +3,135 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use mailrail_log::Lease;
+use mailrail_mailbox::Hold;
 use mailrail_policy::classify;
 use mailrail_types::{
-    Attempt, AttemptResult, CancelReason, DeadReason, Endpoint, ErrorCode, Outcome, Timestamp,
+    Attempt, AttemptResult, CancelReason, DeadReason, Delivery, Endpoint, ErrorCode, HoldReason, Outcome,
+    Timestamp,
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::decode::Held;
 use crate::permit::Permit;
 use crate::prepare::prepare;
 use crate::resolve::resolve;
 use crate::send::{Reply, send};
+use crate::sequence::Sequence;
 use crate::service::Shared;
 
-/// Runs one attempt, unless `stop` comes before its request is started: then there is none. Ends without a request when
-/// the delivery expired, is no longer owed, or cannot be sent.
-pub(crate) async fn attempt(shared: &Shared, held: &Held, stop: &CancellationToken) -> Option<Attempt> {
-    let turn = async {
-        let endpoint = resolve(&shared.directory, &held.delivery).await;
-        (endpoint, shared.permits.acquire().await)
-    };
-    let (endpoint, permit) = tokio::select! {
-        biased;
-        () = stop.cancelled() => return None,
-        turn = turn => turn,
-    };
-    Some(with_permit(shared, held, endpoint, permit).await)
+/// What came of a turn.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// An attempt, or an end without a request.
+    Attempted(Attempt),
+    /// It may not go now, and that is no attempt.
+    Held(Hold),
+    /// The owner stops, or its lease ran out: the next one makes this attempt.
+    NotStarted,
 }
 
-/// The permit is held until the answer is read, and comes back however this ends.
-async fn with_permit(
-    shared: &Shared,
-    held: &Held,
-    endpoint: Result<Arc<Endpoint>, CancelReason>,
-    _permit: Permit,
-) -> Attempt {
-    let delivery = &held.delivery;
+/// What an attempt goes with.
+pub(crate) struct Turned {
+    pub(crate) delivery: Arc<Delivery>,
+    pub(crate) sequence: Sequence,
+    pub(crate) strict: bool,
+    pub(crate) lease: Lease,
+    pub(crate) stop: CancellationToken,
+}
+
+/// Runs one attempt, unless `stop` comes before its request is started: then there is none. Ends without a request when
+/// the delivery expired, is no longer owed, or cannot be sent. The permit is held until the answer is read, and comes back
+/// however this ends.
+pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -> Turn {
+    let delivery = &*turned.delivery;
+    let endpoint = tokio::select! {
+        biased;
+        () = turned.stop.cancelled() => return Turn::NotStarted,
+        endpoint = resolve(&shared.directory, delivery) => endpoint,
+    };
     let started = shared.now();
-    let endpoint = match endpoint {
+    let endpoint = match may_go(delivery, endpoint, started) {
         Ok(endpoint) => endpoint,
-        Err(reason) => {
-            return without_request(held, started, Outcome::Cancelled(reason), AttemptResult::default());
-        }
+        Err(turn) => return *turn,
     };
-    if started >= delivery.deadline {
-        return without_request(held, started, Outcome::Dead(DeadReason::Expired), AttemptResult::default());
-    }
     let number = delivery.history.attempts + 1;
-    let request = match prepare(delivery, &endpoint, number, started, shared.config.attempt_timeout) {
-        Ok(request) => request,
-        Err(problem) => {
-            return without_request(
-                held,
-                started,
-                Outcome::Dead(DeadReason::Unsendable),
-                unsendable(problem),
-            );
-        }
-    };
+    let request =
+        match prepare(delivery, &endpoint, number, turned.sequence, started, shared.config.attempt_timeout) {
+            Ok(request) => request,
+            Err(problem) => {
+                let end = Outcome::Dead(DeadReason::Unsendable);
+                return Turn::Attempted(without_request(delivery, started, end, unsendable(problem)));
+            }
+        };
+    // The last look before the first side effect (I10): this task may have been stopped for long.
+    if !turned.lease.holds(Instant::now()) {
+        return Turn::NotStarted;
+    }
     let reply = send(&shared.egress, request, started).await;
     let ended = shared.now();
-    let outcome = verdict(shared, held, number, &reply, ended);
+    let outcome = verdict(shared, turned, &endpoint, number, &reply, ended);
     shared.metrics.attempt_seconds.observe(ended.since(started).as_secs_f64());
-    Attempt {
+    Turn::Attempted(Attempt {
         number,
         duration_ms: u32::try_from(ended.since(started).as_millis()).unwrap_or(u32::MAX),
         result: reply.result,
-        ..without_request(held, started, outcome, AttemptResult::default())
-    }
+        ..without_request(delivery, started, outcome, AttemptResult::default())
+    })
 }
 
-/// What the reply means, by the failure policy of the delivery's surface.
-fn verdict(shared: &Shared, held: &Held, number: u32, reply: &Reply, now: Timestamp) -> Outcome {
-    let (result, asked, deadline) = (&reply.result, reply.retry_after, held.delivery.deadline);
+/// Whether a request may go out now. An end comes first: a paused endpoint keeps its mail to its deadline, not beyond it.
+fn may_go(
+    delivery: &Delivery,
+    endpoint: Result<Arc<Endpoint>, CancelReason>,
+    now: Timestamp,
+) -> Result<Arc<Endpoint>, Box<Turn>> {
+    let ended = |outcome| {
+        Box::new(Turn::Attempted(without_request(delivery, now, outcome, AttemptResult::default())))
+    };
+    let endpoint = endpoint.map_err(|reason| ended(Outcome::Cancelled(reason)))?;
+    if now >= delivery.deadline {
+        return Err(ended(Outcome::Dead(DeadReason::Expired)));
+    }
+    if endpoint.paused {
+        let hold = Hold { reason: HoldReason::Paused, until: delivery.deadline };
+        return Err(Box::new(Turn::Held(hold)));
+    }
+    Ok(endpoint)
+}
+
+/// What the reply means, by the failure policy of the delivery's surface and by what its endpoint says of a stuck head.
+fn verdict(
+    shared: &Shared,
+    turned: &Turned,
+    endpoint: &Endpoint,
+    number: u32,
+    reply: &Reply,
+    now: Timestamp,
+) -> Outcome {
+    let delivery = &*turned.delivery;
+    let (result, asked, deadline) = (&reply.result, reply.retry_after, delivery.deadline);
     let random = shared.unit_random();
-    match held.delivery.event.forwarded {
+    let outcome = match delivery.event.forwarded {
         Some(_) => mailrail_surfaces::classify_forwarded(result, asked, number, now, deadline, random),
         None => classify(result, asked, number, now, &shared.config.retry, deadline, random),
+    };
+    let tried_for = delivery.history.first_attempt_at.map(|first| now.since(first));
+    match (outcome, endpoint.head_max_age, tried_for) {
+        (Outcome::Retry { .. }, Some(max), Some(age)) if turned.strict && age > max => {
+            Outcome::Dead(DeadReason::HeadMaxAge)
+        }
+        _ => outcome,
     }
 }
 
 /// The end of a delivery for which nothing was sent; its number is that of the last request.
-fn without_request(held: &Held, now: Timestamp, outcome: Outcome, result: AttemptResult) -> Attempt {
-    let delivery = &held.delivery;
+pub(crate) fn without_request(
+    delivery: &Delivery,
+    now: Timestamp,
+    outcome: Outcome,
+    result: AttemptResult,
+) -> Attempt {
     Attempt {
         delivery: delivery.id,
         event: delivery.event.id,

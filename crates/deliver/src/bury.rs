@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use mailrail_log::{LogError, NewRecord};
-use mailrail_types::{DeadLetter, DeadReason};
+use mailrail_types::{DeadLetter, DeadReason, Delivery};
 
-use crate::decode::Held;
+use crate::contents::Held;
 use crate::record::append;
 use crate::service::Shared;
 
@@ -24,7 +24,7 @@ pub(crate) async fn bury(
         reason = reason.code(), attempts = held.delivery.history.attempts, "delivery given up"
     );
     let mut letter = DeadLetter {
-        delivery: held.delivery.clone(),
+        delivery: Delivery::clone(&held.delivery),
         reason,
         died_at: shared.now(),
         attempts: held.attempts.clone(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailrail_log::StoppedPartitions;
+use mailrail_log::{LeaseTerms, StoppedPartitions};
 use mailrail_mailbox::Limits;
 use mailrail_policy::RetrySchedule;
 
@@ -17,6 +17,10 @@ pub struct Config {
     pub dead_letters_topic: String,
     /// Records that cannot be understood go here.
     pub quarantine_topic: String,
+    /// What waits goes here, and comes back; it has the partitions of the deliveries.
+    pub journal_topic: String,
+    /// Name of this process in the journal, for people.
+    pub member: String,
     /// Consumer group on the deliveries topic.
     pub group: String,
     /// What the window of one partition may hold.
@@ -36,10 +40,18 @@ pub struct Config {
     pub commit_interval: Duration,
     /// How long running attempts may finish when a partition is revoked or the process stops.
     pub hand_over: Duration,
+    /// How long after an accepted commit an attempt may start; `None`: for ever, for logs that take no membership away.
+    pub lease: Option<LeaseTerms>,
 }
 
 /// Ids of deliveries that a partition remembers to know duplicates: a restarted match appends its last batch again.
 pub(crate) const RECENT_IDS: usize = 50_000;
 
-/// Records taken from the reader at once. With the ingest limit of 1 MiB it bounds how far a window overshoots its bytes.
-pub(crate) const BATCH_RECORDS_MAX: usize = 32;
+/// Records of the deliveries taken at once. With the ingest limit of 1 MiB it bounds how far a window overshoots its bytes.
+pub(crate) const DELIVERIES_MAX: usize = 32;
+
+/// Records of the journal taken at once.
+pub(crate) const BATCH_RECORDS_MAX: usize = 256;
+
+/// Entries appended to the journal at once.
+pub(crate) const ENTRIES_MAX: usize = 256;

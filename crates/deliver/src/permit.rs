@@ -30,6 +30,13 @@ impl Permits {
         Permit { _permit: permit, metrics: self.metrics.clone() }
     }
 
+    /// A permit, if one is free and nobody waits for it.
+    pub(crate) fn try_acquire(&self) -> Option<Permit> {
+        let permit = self.free.clone().try_acquire_owned().ok()?;
+        self.metrics.in_flight.inc();
+        Some(Permit { _permit: Some(permit), metrics: self.metrics.clone() })
+    }
+
     #[cfg(test)]
     pub(crate) fn available(&self) -> usize {
         self.free.available_permits()

@@ -9,6 +9,8 @@ use mailrail_sign::SigningKey;
 use mailrail_types::{Attributes, Delivery, Endpoint, Event, Forwarded, Timestamp};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
+use crate::sequence::Sequence;
+
 /// Sent when the producer named no content type.
 const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";
 
@@ -35,6 +37,7 @@ pub(crate) fn prepare<'a>(
     delivery: &Delivery,
     endpoint: &'a Endpoint,
     number: u32,
+    sequence: Sequence,
     now: Timestamp,
     timeout: Duration,
 ) -> Result<Prepared<'a>, Unsendable> {
@@ -56,6 +59,7 @@ pub(crate) fn prepare<'a>(
     headers.add("webhook-signature", signature)?;
     headers.add("mailrail-event-id", delivery.event.id.to_string())?;
     headers.add("mailrail-attempt", number.to_string())?;
+    headers.add("mailrail-sequence", sequence.header())?;
     let forwarded = delivery.event.forwarded.as_deref();
     Ok(Prepared {
         method: forwarded

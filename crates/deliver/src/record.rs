@@ -5,7 +5,7 @@ use mailrail_log::{LogError, NewRecord, StoredRecord, append_insistently, quaran
 use mailrail_types::{Attempt, Outcome};
 
 use crate::bury::bury;
-use crate::decode::Held;
+use crate::contents::Held;
 use crate::service::Shared;
 
 /// Writes what became of a delivery; returns once the log has it. Dropped because the partition leaves, the delivery is not done,

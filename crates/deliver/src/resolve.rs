@@ -32,14 +32,3 @@ fn is_still_wanted(view: &TenantView, delivery: &Delivery) -> bool {
         None => view.subscriptions.contains_key(&delivery.subscription),
     }
 }
-
-/// Whether the mailbox of this delivery may go on without it, by the class that it has now. The same attribute decides
-/// the width of the mailbox (crate `match`).
-pub(crate) fn tolerates_reordering(directory: &Directory, delivery: &Delivery) -> bool {
-    let Some(view) = directory.tenant(&delivery.event.tenant) else { return false };
-    let endpoint = view.endpoints.get(&delivery.endpoint).map(|e| &**e);
-    let forwarded = delivery.event.forwarded.as_deref();
-    let integration = forwarded.and_then(|f| view.integrations.get(&f.integration)).map(|i| &**i);
-    mailrail_surfaces::mailbox_class(&delivery.event, endpoint, integration)
-        .is_some_and(|class| directory.class(&class).tolerates_reordering)
-}

@@ -19,7 +19,12 @@ use crate::permit::Permits;
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) log: Arc<dyn Log>,
+    /// For the deliveries.
     pub(crate) readers: Box<dyn Readers>,
+    /// For the ends of the journals.
+    pub(crate) journals: Box<dyn Readers>,
+    /// For what is read of the journals again.
+    pub(crate) backlogs: Box<dyn Readers>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) egress: Egress,
     pub(crate) permits: Permits,
@@ -65,13 +70,15 @@ impl Service {
         metrics: DeliverMetrics,
         clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     ) -> Result<Self, LogError> {
-        let readers = log.readers()?;
+        let (readers, journals, backlogs) = (log.readers()?, log.readers()?, log.readers()?);
         let permits = Permits::new(config.attempts_in_flight_max, metrics.clone());
         let budget = Budget::new(config.bytes_max);
         Ok(Self(Arc::new(Shared {
             config,
             log,
             readers,
+            journals,
+            backlogs,
             directory,
             egress,
             permits,
@@ -91,6 +98,7 @@ impl Service {
         let options = OwnOptions {
             commit_interval: config.commit_interval,
             hand_over: config.hand_over,
+            lease: config.lease,
             stopped: config.stopped.clone(),
         };
         own_partitions(self.0.log.clone(), subject, Arc::new(Partitions(self.0)), options, stop).await
@@ -119,6 +127,6 @@ impl Drop for Owned<'_> {
 impl Owner for Partitions {
     async fn own(&self, claim: Claim) -> Owning {
         let _owned = Owned::new(&self.0.metrics);
-        Partition::claim(self.0.clone(), claim)?.run().await
+        Partition::own(self.0.clone(), claim).await
     }
 }

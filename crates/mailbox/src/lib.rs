@@ -1,20 +1,38 @@
 //! The delivery protocol of one partition as a sans-I/O state machine.
 //!
-//! [`Window`] holds the records of a partition of the deliveries topic that are not done yet. It says which delivery may
-//! be attempted next, and up to where the partition is done.
+//! A partition of the deliveries topic has an owner. It takes what it reads there through a bounded window to the
+//! endpoints; what cannot go now is *parked* in the journal partition beside it, and the window goes on. [`Fold`] is the
+//! state that a journal describes; [`Protocol`] is an owner at work. docs/delivery-protocol.md explains both.
 //!
-//! **Always holds** (names as in docs/adr/0005): I1, an offset is committed only when every record below it is done, and
-//! done means that its end is recorded; I2, the window is bounded in records, bytes and offsets, so that its bitmap always
-//! fits the commit metadata, and metadata that cannot be read means that nothing is done; I2b, an offset that the log never
-//! delivered counts as done; I12, a mailbox has at most one delivery in flight, the lowest one that is not settled, beside those that a tolerant mailbox
-//! set aside.
+//! **Always holds** (names as in docs/delivery-protocol.md): I1, an offset is committed only when every record below it is
+//! done: its end is recorded, or its entry in the journal was read back (I5); I2, the window is bounded in records, bytes and
+//! offsets, so that its bitmap always fits the commit metadata, and metadata that cannot be read means that nothing is
+//! done; I2b, an offset that the log never gave counts as done; I4, an entry under an older claim, or out of its chain, is
+//! void for every reader; I6, a blocked mailbox has one cursor for each stretch, however much it holds; I7, nothing
+//! overtakes; I8, nothing that waits or takes long holds the commit; I12, a strict mailbox has one attempt at a time; I13,
+//! attempts are in the journal before the next one starts.
 //!
 //! **Deliberately absent**: I/O, clocks, async, randomness, and what a delivery is.
 
 mod checkpoint;
+mod entry;
+mod fold;
+mod lane;
+mod protocol;
+mod ready;
 mod recent;
+mod rules;
 mod window;
 
-pub use checkpoint::{Checkpoint, DoneMap, SPAN_MAX};
+pub use checkpoint::{Checkpoint, DoneMap, Mark, SPAN_MAX};
+pub use entry::{
+    Aside, Claim, Cursor, Drained, Entry, Head, Hold, Kind, Link, Park, Place, Snapshot, Source, State,
+    Unfinished,
+};
+pub use fold::{Backlog, Fold, SetAside, Stretch, Verdict};
+pub use lane::Traits;
+pub use protocol::{AtHand, Config, Fenced, Offered, Protocol, Scanned, Settlement, Started};
+pub use ready::TURNS_FOR_OTHERS;
 pub use recent::RecentIds;
-pub use window::{Limits, Offered, Settlement, Window};
+pub use rules::Rules;
+pub use window::Limits;

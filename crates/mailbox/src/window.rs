@@ -1,11 +1,11 @@
-//! The window: which delivery may go next, and up to where the partition is done.
+//! The window: the records of the deliveries partition that are not done yet, and up to where it is done.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::collections::BTreeMap;
 
-use mailrail_types::{MailboxKey, Timestamp};
+use mailrail_types::Timestamp;
 
-use crate::{Checkpoint, DoneMap, SPAN_MAX};
+use crate::checkpoint::{DoneMap, SPAN_MAX};
+use crate::entry::{Head, Source};
 
 /// How much a window may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,240 +16,137 @@ pub struct Limits {
     pub bytes_max: usize,
 }
 
-/// What became of an offered record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Offered {
-    /// It stands in its mailbox now.
-    Queued,
-    /// The checkpoint said that it is done already: the caller may forget it.
-    AlreadyDone,
+/// What became of a delivery whose entry is on its way to the journal.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Meanwhile {
+    /// Its attempt ended.
+    pub(crate) ended: bool,
+    /// Its end is recorded.
+    pub(crate) recorded: bool,
+    /// It is to be tried again.
+    pub(crate) again: Option<Head>,
 }
 
-/// What an attempt left of a delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settlement {
-    /// It ended: the mailbox goes on. It is done once its end is recorded ([`Window::recorded`]).
-    Ended,
-    /// It is tried again at this time; its mailbox waits (strict).
-    Retry(Timestamp),
-    /// It is tried again at this time; its mailbox goes on without it (tolerates reordering).
-    SetAside(Timestamp),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Behind another delivery, or ready to go.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Slot {
+    /// Waits for its turn, or for what its mailbox waits for.
     Queued,
     /// An attempt runs.
     Running,
-    /// Waiting for its time.
-    Waiting(Timestamp),
     /// Ended; its end is not recorded yet.
     Ended,
+    /// Its entry is on the way to the journal; until it was read back the record stays here (I5).
+    Parking(Meanwhile),
 }
 
 #[derive(Debug)]
-struct Slot {
-    /// `None`: it never had a turn to wait for.
-    /// Or it was set aside and has none any more.
-    mailbox: Option<MailboxKey>,
-    bytes: usize,
-    state: State,
+pub(crate) struct Open {
+    pub(crate) bytes: usize,
+    pub(crate) since: Timestamp,
+    pub(crate) slot: Slot,
 }
 
-/// The records of a partition that are not done, in mailboxes.
+/// The records that are not done.
 #[derive(Debug)]
-pub struct Window {
+pub(crate) struct Window {
     limits: Limits,
     /// Done offsets of the checkpoint that this owner started from.
     already_done: DoneMap,
-    /// Not done, by offset.
-    slots: BTreeMap<u64, Slot>,
-    /// Offsets of each mailbox that have not ended, oldest first. The head is the one that may run.
-    mailboxes: HashMap<MailboxKey, VecDeque<u64>>,
-    /// Heads that may be attempted now, in the order in which they became ready: mailboxes take turns.
-    ready: VecDeque<u64>,
-    /// Heads that wait for their time.
-    waiting: BinaryHeap<Reverse<(Timestamp, u64)>>,
-    /// One past the last offset offered.
-    next: u64,
+    open: BTreeMap<Source, Open>,
+    /// Offsets that the log left out count as done (I2b). Off in one mutation: then they are kept here, for ever.
+    gaps: Option<Vec<Source>>,
+    start: Source,
+    next: Source,
     bytes: usize,
 }
 
 impl Window {
-    /// An empty window at a checkpoint.
-    #[must_use]
-    pub fn new(limits: Limits, from: Checkpoint) -> Self {
-        Self {
-            limits,
-            next: from.offset,
-            already_done: from.done,
-            slots: BTreeMap::new(),
-            mailboxes: HashMap::new(),
-            ready: VecDeque::new(),
-            waiting: BinaryHeap::new(),
-            bytes: 0,
-        }
+    pub(crate) fn new(limits: Limits, from: Source, done: DoneMap, gaps_are_done: bool) -> Self {
+        let gaps = (!gaps_are_done).then(Vec::new);
+        Self { limits, already_done: done, open: BTreeMap::new(), gaps, start: from, next: from, bytes: 0 }
     }
 
-    /// Whether another record may be offered. One record always fits, however large: else it could never be delivered.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.slots.is_empty()
-            || (self.slots.len() < self.limits.records_max
+    /// Whether another record may come. One always fits, however large: else it could never be delivered (I14).
+    pub(crate) fn has_room(&self) -> bool {
+        self.open.is_empty()
+            || (self.open.len() < self.limits.records_max
                 && self.bytes < self.limits.bytes_max
                 && self.next - self.floor() < SPAN_MAX)
     }
 
-    /// Takes the next record of the partition. Offsets grow; those left out count as done (I2b). An offset below the last
-    /// one was offered before and is answered as done.
-    pub fn offer(&mut self, offset: u64, mailbox: MailboxKey, bytes: usize) -> Offered {
-        if !self.admit(offset) {
-            return Offered::AlreadyDone;
-        }
-        let queue = self.mailboxes.entry(mailbox.clone()).or_default();
-        queue.push_back(offset);
-        if queue.len() == 1 {
-            self.ready.push_back(offset);
-        }
-        self.insert(offset, Slot { mailbox: Some(mailbox), bytes, state: State::Queued });
-        Offered::Queued
+    /// Whether half of it is used: from here on no mailbox may fill the rest alone.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.open.len() * 2 >= self.limits.records_max
+            || self.bytes * 2 >= self.limits.bytes_max
+            || (self.next - self.floor()) * 2 >= SPAN_MAX
     }
 
-    /// Takes the next record of the partition when there is nothing to attempt: it cannot be read, or is known already.
-    /// It stands in no mailbox and is done once [`Window::recorded`].
-    pub fn offer_ended(&mut self, offset: u64, bytes: usize) -> Offered {
-        if !self.admit(offset) {
-            return Offered::AlreadyDone;
-        }
-        self.insert(offset, Slot { mailbox: None, bytes, state: State::Ended });
-        Offered::Queued
-    }
-
-    /// Moves the end of the window to `offset`; `false` when that record is done.
-    fn admit(&mut self, offset: u64) -> bool {
-        if offset < self.next {
-            debug_assert!(false, "offset {offset} was offered twice, next is {}", self.next);
+    /// Moves the end to `source`; `false` when that record is done already.
+    pub(crate) fn admit(&mut self, source: Source) -> bool {
+        if source < self.next {
+            debug_assert!(false, "offset {source} was offered twice, next is {}", self.next);
             return false;
         }
-        self.next = offset + 1;
-        !self.already_done.contains(offset)
-    }
-
-    fn insert(&mut self, offset: u64, slot: Slot) {
-        self.bytes += slot.bytes;
-        self.slots.insert(offset, slot);
-    }
-
-    /// The next delivery to attempt, if one may go at `now`. From here to [`Window::settle`] its mailbox stands still (I12).
-    pub fn start(&mut self, now: Timestamp) -> Option<u64> {
-        while let Some(&Reverse((due, offset))) = self.waiting.peek()
-            && due <= now
-        {
-            self.waiting.pop();
-            self.ready.push_back(offset);
+        if let Some(gaps) = &mut self.gaps {
+            gaps.extend(self.next..source);
         }
-        let offset = self.ready.pop_front()?;
-        let slot = self.slots.get_mut(&offset)?;
-        debug_assert!(matches!(slot.state, State::Queued | State::Waiting(_)), "{:?} was ready", slot.state);
-        slot.state = State::Running;
-        debug_assert!(self.is_head(offset), "only a head may run, or what was set aside (I12)");
-        Some(offset)
+        self.next = source + 1;
+        !self.already_done.contains(source)
     }
 
-    /// Takes the result of a started attempt.
-    pub fn settle(&mut self, offset: u64, settlement: Settlement) {
-        let Some(slot) = self.slots.get_mut(&offset) else { return };
-        debug_assert_eq!(slot.state, State::Running, "only a running delivery is settled");
-        match settlement {
-            Settlement::Retry(due) => {
-                slot.state = State::Waiting(due);
-                self.waiting.push(Reverse((due, offset)));
-            }
-            Settlement::SetAside(due) => {
-                slot.state = State::Waiting(due);
-                self.waiting.push(Reverse((due, offset)));
-                self.let_go_on(offset);
-            }
-            Settlement::Ended => {
-                slot.state = State::Ended;
-                self.let_go_on(offset);
-            }
-        }
+    pub(crate) fn insert(&mut self, source: Source, open: Open) {
+        self.bytes += open.bytes;
+        self.open.insert(source, open);
     }
 
-    /// The end of a delivery is recorded: it is done.
-    pub fn recorded(&mut self, offset: u64) {
-        if let Some(slot) = self.slots.get(&offset) {
-            debug_assert_eq!(slot.state, State::Ended, "done before it ended (I1)");
-            self.bytes -= slot.bytes;
-            self.slots.remove(&offset);
-        }
+    pub(crate) fn get(&self, source: Source) -> Option<&Open> {
+        self.open.get(&source)
     }
 
-    /// When the next waiting delivery is due.
-    #[must_use]
-    pub fn next_due(&self) -> Option<Timestamp> {
-        self.waiting.peek().map(|Reverse((due, _))| *due)
+    pub(crate) fn get_mut(&mut self, source: Source) -> Option<&mut Open> {
+        self.open.get_mut(&source)
     }
 
-    /// How far the partition is done.
-    #[must_use]
-    pub fn checkpoint(&self) -> Checkpoint {
-        let offset = self.floor();
-        let mut done = DoneMap::new(offset);
-        if offset < self.next {
-            for at in offset..self.next.min(offset + SPAN_MAX) {
-                if !self.slots.contains_key(&at) {
-                    done.mark(at);
-                }
-            }
-        }
-        Checkpoint { offset, done }
+    /// The record is done.
+    pub(crate) fn remove(&mut self, source: Source) -> Option<Open> {
+        let open = self.open.remove(&source)?;
+        self.bytes -= open.bytes;
+        Some(open)
     }
 
-    /// Records that are not done.
-    #[must_use]
-    pub fn records(&self) -> usize {
-        self.slots.len()
+    /// One past the last offset that came.
+    pub(crate) fn next(&self) -> Source {
+        self.next
     }
 
-    /// Bytes of the records that are not done.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn records(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Deliveries that wait for their time.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Lowest offset that is not done, or the next one when all are.
-    fn floor(&self) -> u64 {
-        self.slots.first_key_value().map_or(self.next, |(offset, _)| *offset)
+    pub(crate) fn floor(&self) -> Source {
+        let gap = self.gaps.as_ref().and_then(|gaps| gaps.first().copied()).unwrap_or(Source::MAX);
+        self.open.first_key_value().map_or(self.next, |(source, _)| *source).min(gap).max(self.start)
     }
 
-    fn is_head(&self, offset: u64) -> bool {
-        let mailbox = self.slots.get(&offset).and_then(|slot| slot.mailbox.as_ref());
-        mailbox.is_none_or(|m| self.mailboxes.get(m).is_some_and(|queue| queue.front() == Some(&offset)))
+    /// How long the lowest record has been open.
+    pub(crate) fn oldest(&self) -> Option<Timestamp> {
+        self.open.first_key_value().map(|(_, open)| open.since)
     }
 
-    /// A head leaves its mailbox: the next one is ready, and an empty mailbox is forgotten. What was set aside before has
-    /// left already.
-    fn let_go_on(&mut self, offset: u64) {
-        let Some(mailbox) = self.slots.get_mut(&offset).and_then(|slot| slot.mailbox.take()) else { return };
-        let Some(queue) = self.mailboxes.get_mut(&mailbox) else { return };
-        queue.pop_front();
-        match queue.front() {
-            Some(&next) => self.ready.push_back(next),
-            None => {
-                self.mailboxes.remove(&mailbox);
+    /// Done offsets at or above the floor.
+    pub(crate) fn done(&self) -> DoneMap {
+        let floor = self.floor();
+        let mut done = DoneMap::new(floor);
+        for at in floor..self.next.min(floor.saturating_add(SPAN_MAX)) {
+            if !self.open.contains_key(&at) {
+                done.mark(at);
             }
         }
+        done
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -83,7 +83,7 @@ fn show_labels(metrics: &Metrics) {
     for family in [oldest_age_seconds, waiting, scan_complete] {
         drop(family.get_or_create(&QueueLabels { queue }));
     }
-    let labels = RoutingLabels { surface: "any", bucketed: "true", reason: "any", buckets: "2".to_owned() };
+    let labels = RoutingLabels { surface: "any", bucketed: "true", reason: "any", buckets: Some(2) };
     drop(routing.get_or_create(&labels));
     drop(requests.get_or_create(&StatusLabels { status: 202 }));
     drop(refused.get_or_create(&ReasonLabels { reason: "any" }));
@@ -101,6 +101,8 @@ fn show_labels(metrics: &Metrics) {
         dead,
         attempt_seconds: _,
         age_seconds: _,
+        takeover_seconds: _,
+        prefix_seconds: _,
         in_flight: _,
         held: _,
         window_records: _,
@@ -132,7 +134,7 @@ mod tests {
             assert!(page.contains(row), "{row} is missing in\n{page}");
         }
         let rows = page.lines().filter(|line| line.starts_with("| `mailrail_")).count();
-        assert_eq!(rows, 28, "{page}");
+        assert_eq!(rows, 30, "{page}");
         assert!(
             page.lines().all(|line| !line.starts_with("| `mailrail_") || !line.ends_with("|  |")),
             "{page}"

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use mailrail_control::setup_file::UrlRefusal;
 use mailrail_egress::{AddressPolicy, Egress, EgressConfig, UrlError, UrlPolicy, check_url};
+use mailrail_log::LeaseTerms;
 use mailrail_mailbox::Limits;
 use mailrail_policy::RetrySchedule;
 use mailrail_types::PartitionCount;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Admin, Check};
 use crate::assemble::{Parts, clock, record_bytes_max};
+use crate::settings::backends::LogKind;
 use crate::settings::delivery::{RetryPreset, RetrySettings};
 use crate::settings::{Role, Settings};
 
@@ -25,6 +27,12 @@ use crate::settings::{Role, Settings};
 const WINDOWS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Longest that a partition drains when the group takes it away; the group waits 10 s.
 const HAND_OVER_MAX: Duration = Duration::from_secs(8);
+/// What clocks and scheduling may take of a session beside the longest attempt.
+const LEASE_MARGIN: Duration = Duration::from_secs(5);
+/// Between two renewals of the lease when nothing else is committed; more often when the lease is short, so that one commit
+/// that fails ends nothing.
+const RENEW_EVERY_MAX: Duration = Duration::from_secs(5);
+const RENEWALS_OF_A_LEASE: u32 = 3;
 /// How long the log may flush at the end.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
@@ -214,6 +222,8 @@ fn deliver_service(parts: &Parts) -> Result<mailrail_deliver::Service> {
         attempts_topic: parts.topics.attempts.clone(),
         dead_letters_topic: parts.topics.dead_letters.clone(),
         quarantine_topic: parts.topics.quarantine.clone(),
+        journal_topic: parts.topics.journal.clone(),
+        member: member(),
         group: parts.topics.deliver_group.clone(),
         window: Limits { records_max: deliver.window_records, bytes_max: bytes(deliver.window_bytes) },
         bytes_max: WINDOWS_BYTES_MAX,
@@ -223,6 +233,7 @@ fn deliver_service(parts: &Parts) -> Result<mailrail_deliver::Service> {
         stopped: parts.stopped.clone(),
         commit_interval: deliver.commit_interval,
         hand_over: deliver.drain.min(HAND_OVER_MAX),
+        lease: lease_terms(settings),
     };
     let egress = Egress::new(egress_config(settings)?)?;
     let (log, directory) = (parts.log.clone(), parts.directory.clone());
@@ -234,6 +245,23 @@ fn deliver_service(parts: &Parts) -> Result<mailrail_deliver::Service> {
         parts.metrics.deliver.clone(),
         clock(),
     )?)
+}
+
+/// Names this process in the journal, for people.
+fn member() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".to_owned());
+    format!("{host}/{}", std::process::id())
+}
+
+/// An attempt that starts at the last moment of the lease ends before the group may give its partition to another member. The
+/// local log takes no membership away.
+fn lease_terms(settings: &Settings) -> Option<LeaseTerms> {
+    if settings.log.kind == LogKind::Local {
+        return None;
+    }
+    let taken = settings.deliver.attempt_timeout + LEASE_MARGIN;
+    let valid_for = settings.log.kafka.session_timeout.saturating_sub(taken);
+    Some(LeaseTerms { valid_for, renew_every: RENEW_EVERY_MAX.min(valid_for / RENEWALS_OF_A_LEASE) })
 }
 
 fn retry_schedule(retry: &RetrySettings) -> Result<RetrySchedule> {
@@ -298,4 +326,25 @@ fn control_service(parts: &Parts) -> Result<mailrail_control::Service> {
     let (store, directory, log) = (parts.store.clone(), parts.directory.clone(), parts.log.clone());
     let (sizer, metrics) = (parts.sizer.clone(), parts.metrics.mailbox.clone());
     Ok(mailrail_control::Service::new(config, store, directory, log, url, sizer, metrics)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i10_the_lease_leaves_the_session_room_for_the_longest_attempt() {
+        let mut settings = Settings::default();
+        let terms = lease_terms(&settings).expect("a group can take its partitions away");
+        assert_eq!(terms.valid_for, Duration::from_secs(25));
+        assert_eq!(terms.renew_every, Duration::from_secs(5));
+
+        settings.deliver.attempt_timeout = Duration::from_secs(49);
+        let terms = lease_terms(&settings).expect("terms");
+        assert_eq!(terms.valid_for, Duration::from_secs(6));
+        assert_eq!(terms.renew_every, Duration::from_secs(2), "one failed renewal ends nothing");
+
+        settings.log.kind = LogKind::Local;
+        assert_eq!(lease_terms(&settings), None);
+    }
 }

@@ -9,6 +9,7 @@ use crate::settings::Settings;
 pub(crate) struct Topics {
     pub(crate) events: String,
     pub(crate) deliveries: String,
+    pub(crate) journal: String,
     pub(crate) attempts: String,
     pub(crate) dead_letters: String,
     pub(crate) quarantine: String,
@@ -23,6 +24,7 @@ impl Topics {
         Self {
             events: name("events"),
             deliveries: name("deliveries"),
+            journal: name("journal"),
             attempts: name("attempts"),
             dead_letters: name("dead-letters"),
             quarantine: name("quarantine"),
@@ -31,21 +33,42 @@ impl Topics {
         }
     }
 
-    /// What each topic must be. Quarantine keeps records as long as dead letters: both wait for a person.
+    /// What each topic must be. Quarantine keeps records as long as dead letters: both wait for a person. The journal keeps
+    /// its records until the owner of their partition trims them: what waits in it is owed, however long.
     pub(crate) fn specs(&self, settings: &Settings) -> Vec<TopicSpec> {
         let keep = &settings.pipeline.retention;
         [
-            (&self.events, keep.events),
-            (&self.deliveries, keep.deliveries),
-            (&self.attempts, keep.attempts),
-            (&self.dead_letters, keep.dead_letters),
-            (&self.quarantine, keep.dead_letters),
+            (&self.events, Some(keep.events)),
+            (&self.deliveries, Some(keep.deliveries)),
+            (&self.journal, None),
+            (&self.attempts, Some(keep.attempts)),
+            (&self.dead_letters, Some(keep.dead_letters)),
+            (&self.quarantine, Some(keep.dead_letters)),
         ]
         .map(|(name, retention)| TopicSpec {
             name: name.clone(),
             partitions: settings.pipeline.partitions,
-            retention: Some(retention),
+            retention,
         })
         .to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_has_the_partitions_of_the_deliveries_and_keeps_for_ever() {
+        let mut settings = Settings::default();
+        settings.topic_prefix = "p.".to_owned();
+        settings.pipeline.partitions = 7;
+        let topics = Topics::named(&settings);
+        assert_eq!(topics.journal, format!("p.journal.{}", settings.pipeline.name));
+        let specs = topics.specs(&settings);
+        let spec = |name: &str| specs.iter().find(|it| it.name == name).expect("in the list");
+        assert_eq!(spec(&topics.journal).partitions, spec(&topics.deliveries).partitions);
+        assert_eq!(spec(&topics.journal).retention, None);
+        assert!(specs.iter().filter(|it| it.retention.is_none()).count() == 1, "{specs:?}");
     }
 }

@@ -7,4 +7,5 @@
 //!
 //! **Deliberately absent**: I/O inside a simulation, wall-clock time, a model of the network.
 
+pub mod journal;
 pub mod mailboxes;

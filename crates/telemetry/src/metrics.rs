@@ -43,7 +43,7 @@ pub struct RoutingLabels {
     /// Why: `no_key`, `under_rate`, `bucketed`, `fixed` or `sizing_unavailable`.
     pub reason: &'static str,
     /// How many buckets; empty when no width was asked for.
-    pub buckets: String,
+    pub buckets: Option<u32>,
 }
 
 /// Label `queue`: `source` (on the way to match) or `recipient` (on the way to an endpoint).
@@ -140,6 +140,10 @@ pub struct DeliverMetrics {
     pub attempt_seconds: Histogram,
     /// `mailrail_deliver_age_seconds`
     pub age_seconds: Histogram,
+    /// `mailrail_deliver_takeover_seconds`
+    pub takeover_seconds: Histogram,
+    /// `mailrail_deliver_prefix_seconds`
+    pub prefix_seconds: Histogram,
     /// `mailrail_deliver_in_flight`
     pub in_flight: Gauge,
     /// `mailrail_deliver_held`
@@ -298,6 +302,18 @@ impl DeliverMetrics {
             dead: family(r, "dead_letters", "Deliveries given up, by reason"),
             attempt_seconds: seconds(r, "attempt", "Time of one attempt", &ATTEMPT_BUCKETS),
             age_seconds: seconds(r, "age", "Time from accepted to delivered", &AGE_BUCKETS),
+            takeover_seconds: seconds(
+                r,
+                "takeover",
+                "Time from an assignment to the first delivery that may start",
+                &ATTEMPT_BUCKETS,
+            ),
+            prefix_seconds: seconds(
+                r,
+                "prefix",
+                "Age of the oldest record that holds the commit, as looked at",
+                &AGE_BUCKETS,
+            ),
             in_flight: gauge(r, "in_flight", "Attempts running now"),
             held: gauge(r, "held", "Deliveries waiting for their time or turn"),
             window_records: gauge(r, "window_records", "Records in the windows of owned partitions"),

@@ -1,7 +1,8 @@
-//! The records: protobuf, and its conversion from and to the nouns of `types`.
+//! The records: protobuf, and its conversion from and to the nouns of `types` and the journal entries of `mailbox`.
 //!
 //! **Always holds**: what was decoded and is encoded again keeps every top-level field, those of a newer version included;
-//! an event's body is copied, never re-serialised; a record that cannot be understood is an [`Error`], never a guess.
+//! an event's body is copied, never re-serialised; a record that cannot be understood is an [`Error`], never a guess. A
+//! journal entry is not written again, so nothing of a newer version is kept of it; a kind that is unknown is an error.
 //!
 //! **Deliberately absent**: business rules. The only serialisation of records; the `.proto` files are in `proto/`.
 
@@ -10,6 +11,7 @@ mod dead_letter;
 mod delivery;
 mod error;
 mod event;
+mod journal;
 mod unknown;
 
 pub use attempt::{decode_attempt, encode_attempt};
@@ -17,6 +19,7 @@ pub use dead_letter::{decode_dead_letter, encode_dead_letter};
 pub use delivery::{decode_delivery, encode_delivery};
 pub use error::Error;
 pub use event::{decode_event, encode_event};
+pub use journal::{decode_entry, encode_entry};
 
 /// Generated from `proto/`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
@@ -36,9 +39,4 @@ mod proto {
     pub mod journal {
         include!(concat!(env!("OUT_DIR"), "/mailrail.journal.v1.rs"));
     }
-}
-
-/// Entries of the journal topic, as generated: the delivery protocol gives them their meaning.
-pub mod journal {
-    pub use super::proto::journal::*;
 }

@@ -1,11 +1,12 @@
 //! Records: round trips, bytes of earlier versions, fields of later ones.
 
-use std::path::PathBuf;
+mod support;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use mailrail_types::*;
 use mailrail_wire as wire;
 use proptest::prelude::*;
+use support::fixture;
 
 fn event() -> Event {
     let tenant = TenantId::new("acme").expect("valid");
@@ -118,20 +119,6 @@ fn retry() -> Outcome {
     Outcome::Retry { due: Timestamp(1_796_029_211_000), reason: RetryReason::ServerError }
 }
 
-/// Bytes that version 0.1.0 wrote, kept as hex. They are never written anew: a failure here means that records in running
-/// logs can no longer be read.
-fn fixture(name: &str) -> Bytes {
-    let path =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(format!("0.1.0-{name}.hex"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    digits
-        .chunks(2)
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).expect("ascii"), 16).expect("hex"))
-        .collect::<Vec<_>>()
-        .into()
-}
-
 #[test]
 fn bytes_of_version_0_1_0_are_read() {
     assert_eq!(wire::decode_event(&fixture("event")).expect("event"), event());
@@ -139,25 +126,6 @@ fn bytes_of_version_0_1_0_are_read() {
     assert_eq!(wire::decode_delivery(&fixture("delivery")).expect("delivery"), delivery());
     assert_eq!(wire::decode_attempt(&fixture("attempt")).expect("attempt"), attempt(retry()));
     assert_eq!(wire::decode_dead_letter(&fixture("dead-letter")).expect("dead letter"), dead_letter());
-}
-
-#[test]
-fn journal_bytes_of_version_0_1_0_are_read() {
-    use prost::Message;
-    use wire::journal::{Entry, Park, entry};
-    let entry = Entry {
-        epoch: 17,
-        entry: Some(entry::Entry::Park(Park {
-            mailbox: "default:acme:main:0".into(),
-            source_offset: 5,
-            prev: Some(4),
-            reason: "backoff".into(),
-            due_ms: 1_796_029_211_000,
-            delivery: wire::encode_delivery(&delivery()),
-        })),
-    };
-    assert_eq!(Entry::decode(fixture("journal")).expect("journal"), entry);
-    assert_eq!(entry.encode_to_vec(), fixture("journal"));
 }
 
 /// What a newer version adds: a varint, a length-delimited and a fixed64 field with numbers nobody uses yet.

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{Config, Service};
 
 const PARTITIONS: u32 = 2;
-const TOPICS: [&str; 4] = ["deliveries", "attempts", "dead-letters", "quarantine"];
+const TOPICS: [&str; 5] = ["deliveries", "journal", "attempts", "dead-letters", "quarantine"];
 
 /// Long enough for something wrong to show, short enough to wait for.
 pub(super) fn quick() -> Duration {
@@ -141,6 +141,8 @@ impl Rig {
             headers: vec![("x-team".to_owned(), "pay".to_owned())],
             class: name(self.class),
             timeout: None,
+            head_max_age: None,
+            paused: false,
         };
         let subscription = |id: &&str| Subscription {
             id: name(id),
@@ -165,6 +167,8 @@ impl Rig {
             attempts_topic: "attempts".into(),
             dead_letters_topic: "dead-letters".into(),
             quarantine_topic: "quarantine".into(),
+            journal_topic: "journal".into(),
+            member: "test".to_owned(),
             group: "deliver".into(),
             window: Limits { records_max: 64, bytes_max: 1 << 20 },
             bytes_max: 8 << 20,
@@ -174,6 +178,7 @@ impl Rig {
             stopped: StoppedPartitions::default(),
             commit_interval: Duration::from_millis(20),
             hand_over: Duration::from_secs(5),
+            lease: None,
         };
         let egress = Egress::new(EgressConfig { url: UrlPolicy::development(), ..EgressConfig::default() });
         let service = Service::new(
@@ -264,11 +269,11 @@ impl Rig {
         self.log.append("deliveries", partition, vec![record]).await.expect("appended");
     }
 
-    /// Waits until the group has committed that the first `count` records of partition 0 are done.
+    /// Waits until the group has committed that the first `count` records of partition 0 are done, and nothing is parked.
     pub(super) async fn wait_done(&self, count: u64) {
         loop {
             let committed = self.log.committed("deliver", "deliveries", 0).await.expect("committed");
-            if committed.is_some_and(|c| c.offset >= count) {
+            if committed.is_some_and(|c| c.offset >= count) && self.metrics.deliver.held.get() == 0 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;

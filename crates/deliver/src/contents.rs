@@ -1,0 +1,70 @@
+//! The deliveries that a partition has at hand: those of its window, and parked ones whose turn is near.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use mailrail_mailbox::Source;
+use mailrail_types::{Attempt, DeadLetter, Delivery, History};
+
+/// A delivery at hand, with what was tried by this owner.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) delivery: Arc<Delivery>,
+    /// The last attempts, newest last; at most as many as a dead letter keeps.
+    pub(crate) attempts: Vec<Attempt>,
+}
+
+impl Held {
+    pub(crate) fn new(delivery: Delivery) -> Self {
+        Self { delivery: Arc::new(delivery), attempts: Vec::new() }
+    }
+
+    /// Notes an attempt, and the history that follows from it.
+    pub(crate) fn note(&mut self, attempt: Attempt) {
+        let known = &self.delivery.history;
+        if attempt.number > known.attempts {
+            let history = History {
+                attempts: attempt.number,
+                first_attempt_at: known.first_attempt_at.or(Some(attempt.started_at)),
+                last_attempt_at: Some(attempt.started_at),
+                last_status: attempt.result.status,
+                redrives: known.redrives,
+            };
+            self.set_history(history);
+        }
+        self.attempts.push(attempt);
+        if self.attempts.len() > DeadLetter::ATTEMPTS_MAX {
+            self.attempts.remove(0);
+        }
+    }
+
+    /// The journal knows more attempts than the content that it holds.
+    pub(crate) fn set_history(&mut self, history: History) {
+        // The body is shared; what is copied are a few short texts, and only for a delivery that failed.
+        Arc::make_mut(&mut self.delivery).history = history;
+    }
+}
+
+/// Deliveries at hand, by where they stand.
+#[derive(Debug, Default)]
+pub(crate) struct Contents(HashMap<Source, Held>);
+
+impl Contents {
+    pub(crate) fn insert(&mut self, source: Source, held: Held) {
+        self.0.insert(source, held);
+    }
+
+    pub(crate) fn get(&self, source: Source) -> Option<&Held> {
+        self.0.get(&source)
+    }
+
+    pub(crate) fn get_mut(&mut self, source: Source) -> Option<&mut Held> {
+        self.0.get_mut(&source)
+    }
+
+    pub(crate) fn forget(&mut self, sources: Vec<Source>) {
+        for source in sources {
+            self.0.remove(&source);
+        }
+    }
+}

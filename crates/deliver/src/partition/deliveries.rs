@@ -1,0 +1,66 @@
+//! Records of the deliveries come in.
+
+use mailrail_log::{LogError, StoredRecord};
+use mailrail_mailbox::{Mark, Offered};
+
+use super::{Partition, Step, Then};
+use crate::decode::{decode, traits};
+use crate::record::quarantine;
+
+impl Partition {
+    pub(super) fn take_deliveries(
+        &mut self,
+        batch: Result<Vec<StoredRecord>, LogError>,
+    ) -> Result<(), LogError> {
+        let batch = match batch {
+            Ok(batch) => batch,
+            Err(LogError::Unavailable(problem)) => {
+                self.wait_for_log("deliveries", &problem);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for record in batch {
+            self.take_delivery(&record);
+        }
+        Ok(())
+    }
+
+    fn take_delivery(&mut self, record: &StoredRecord) {
+        let (source, bytes, now) = (record.offset, record.value.len(), self.shared.now());
+        self.marks.push_back(Mark { offset: source, appended_at: record.appended_at });
+        let held = match decode(record) {
+            Ok(held) => held,
+            Err(problem) => return self.take_unreadable(record.clone(), problem),
+        };
+        let delivery = &held.delivery;
+        if !self.recent.insert((delivery.id, delivery.history.redrives)) {
+            let partition = self.claim.partition;
+            tracing::debug!(partition, offset = source, delivery.id = %delivery.id, "known delivery again");
+            if self.protocol.offer_ended(source, bytes, now) == Offered::Taken {
+                self.protocol.recorded(source, now);
+            }
+            return self.forget();
+        }
+        let traits = traits(&self.shared.directory, delivery);
+        let offered = self.protocol.offer(source, &delivery.mailbox.key(), bytes, traits, now);
+        self.forget();
+        if offered == Offered::Taken {
+            self.contents.insert(source, held);
+        }
+    }
+
+    /// An unreadable record holds nothing but the commit, until it is in quarantine.
+    fn take_unreadable(&mut self, unreadable: StoredRecord, problem: String) {
+        let (source, partition) = (unreadable.offset, self.claim.partition);
+        let now = self.shared.now();
+        if self.protocol.offer_ended(source, unreadable.value.len(), now) == Offered::Known {
+            return;
+        }
+        let shared = self.shared.clone();
+        self.tasks.spawn(async move {
+            let written = quarantine(&shared, partition, &unreadable, &problem).await;
+            Step::Recorded { source, written, then: Then::Done }
+        });
+    }
+}

@@ -1,0 +1,130 @@
+//! The journal: what the protocol says goes there, comes back, and is read again when its time has come.
+
+use bytes::Bytes;
+use mailrail_log::{LogError, NewRecord, StoredRecord};
+use mailrail_mailbox::{Entry, Kind, Place, Scanned};
+use mailrail_wire::{decode_delivery, decode_entry, encode_delivery, encode_entry};
+
+use super::{Partition, Step};
+use crate::config::{BATCH_RECORDS_MAX, ENTRIES_MAX};
+use crate::contents::Held;
+use crate::decode::traits;
+use crate::takeover::entry;
+
+impl Partition {
+    /// Appends the next batch, when there is one and none is on its way.
+    pub(super) fn append_what_waits(&mut self) {
+        let Some(batch) = self.protocol.take_batch(ENTRIES_MAX, self.shared.now()) else { return };
+        let records = batch.iter().map(|entry| self.journal_record(entry)).collect();
+        let (shared, partition) = (self.shared.clone(), self.claim.partition);
+        self.tasks.spawn(async move {
+            Step::Appended(shared.log.append(&shared.config.journal_topic, partition, records).await)
+        });
+    }
+
+    fn journal_record(&self, entry: &Entry) -> NewRecord {
+        let (mailbox, content) = match &entry.kind {
+            Kind::Park(park) => (Some(&park.mailbox), self.content(park.source)),
+            Kind::Aside(aside) if aside.content.is_none() => {
+                (Some(&aside.mailbox), self.content(aside.head.source))
+            }
+            Kind::State(state) => (Some(&state.mailbox), None),
+            Kind::Clear { mailbox } | Kind::AsideEnded { mailbox, .. } => (Some(mailbox), None),
+            _ => (None, None),
+        };
+        let key = mailbox.map(|mailbox| Bytes::copy_from_slice(mailbox.as_str().as_bytes()));
+        let value = encode_entry(entry, content.as_deref());
+        NewRecord { key: key.unwrap_or_default(), value, headers: Vec::new() }
+    }
+
+    fn content(&self, source: Place) -> Option<Bytes> {
+        let held = self.contents.get(source);
+        debug_assert!(held.is_some(), "what is parked is at hand");
+        held.map(|held| encode_delivery(&held.delivery))
+    }
+
+    /// Entries come back from the journal.
+    pub(super) fn take_tail(&mut self, batch: Result<Vec<StoredRecord>, LogError>) -> Result<(), LogError> {
+        let batch = match batch {
+            Ok(batch) => batch,
+            Err(LogError::Unavailable(problem)) => {
+                self.wait_for_log("journal", &problem);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for record in batch {
+            let entry = entry(self.claim.partition, record.offset, &record.value)?;
+            self.take_entry(record.offset, &entry, record.value.len())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_entry(&mut self, place: Place, entry: &Entry, bytes: usize) -> Result<(), LogError> {
+        let applied = self.protocol.applied(place, entry, bytes, self.shared.now());
+        self.forget();
+        applied.map_err(|fenced| self.fenced(fenced))
+    }
+
+    /// Reads parked deliveries again that are due and not at hand.
+    pub(super) fn scan_what_is_wanted(&mut self) {
+        if self.scan.is_some() {
+            return;
+        }
+        let Some(from) = self.protocol.start_scan() else { return };
+        match self.shared.backlogs.open(&self.shared.config.journal_topic, self.claim.partition, from) {
+            Ok(reader) => self.scan = Some(reader),
+            Err(error) => {
+                self.protocol.scan_failed();
+                self.wait_for_log("journal", &error.to_string());
+            }
+        }
+    }
+
+    pub(super) fn take_scanned(
+        &mut self,
+        batch: Result<Vec<StoredRecord>, LogError>,
+    ) -> Result<(), LogError> {
+        let batch = match batch {
+            Ok(batch) => batch,
+            Err(LogError::Unavailable(problem)) => {
+                self.wait_for_log("journal", &problem);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for record in batch {
+            if self.protocol.is_scanning() {
+                self.take_scanned_entry(&record)?;
+            }
+        }
+        if !self.protocol.is_scanning() {
+            self.scan = None;
+        }
+        Ok(())
+    }
+
+    fn take_scanned_entry(&mut self, record: &StoredRecord) -> Result<(), LogError> {
+        let place = record.offset;
+        let (entry, content) = decode_entry(&record.value).map_err(|error| unreadable(place, &error))?;
+        let delivery = content.map(|content| decode_delivery(&content)).transpose();
+        let delivery = delivery.map_err(|error| unreadable(place, &error))?;
+        let traits = delivery.as_ref().map(|delivery| traits(&self.shared.directory, delivery));
+        let bytes = record.value.len();
+        let scanned = self.protocol.scanned(place, &entry, bytes, traits, self.shared.now());
+        self.forget();
+        if let (Scanned::Wanted(source), Some(delivery)) = (scanned, delivery)
+            && self.contents.get(source).is_none()
+        {
+            self.contents.insert(source, Held::new(delivery));
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(place: Place, error: &mailrail_wire::Error) -> LogError {
+    LogError::Unavailable(format!("what is parked at {place} of the journal cannot be read: {error}"))
+}
+
+/// A batch of the tail is small enough that the loop sees everything else often.
+const _: () = assert!(BATCH_RECORDS_MAX <= 1000);

@@ -1,0 +1,264 @@
+//! One partition of the deliveries topic: whose turn it is, what runs, and how far it is done.
+//!
+//! Everything that decides is in `mailbox::Protocol`; here its inputs and outputs meet the log, the clock and the attempts.
+
+mod deliveries;
+mod journal;
+mod positions;
+mod turns;
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailrail_log::{Claim, Committed, LogError, Reader, StoredRecord};
+use mailrail_mailbox::{Fenced, Mark, Place, Protocol, RecentIds, Settlement, Source};
+use mailrail_types::DeliveryId;
+use tokio::task::{Id, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::attempt::Turn;
+use crate::budget::Share;
+use crate::config::{BATCH_RECORDS_MAX, DELIVERIES_MAX, RECENT_IDS};
+use crate::contents::Contents;
+use crate::permit::Permit;
+use crate::sequence::Sequences;
+use crate::service::Shared;
+use crate::takeover::{Taken, take_over};
+
+/// After a reader said that the log does not answer.
+const READ_PAUSE: Duration = Duration::from_millis(500);
+/// How long a partition sleeps at most while something waits for its time; bounds what a clock that jumps can do.
+const SLEEP_MAX: Duration = Duration::from_secs(10);
+/// What remains of the hand-over time for the last word and the last commit.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
+/// What a task of the partition came to.
+enum Step {
+    /// A turn is over.
+    Turned { source: Source, turn: Turn },
+    /// The end of a delivery is in the log, or cannot be.
+    Recorded { source: Source, written: Result<(), LogError>, then: Then },
+    /// A batch is in the journal, or is not.
+    Appended(Result<Vec<Place>, LogError>),
+    /// Which snapshot the group's position names.
+    Committed(Option<Place>),
+    /// The journal was trimmed below this, or not.
+    Trimmed(Place, Result<(), LogError>),
+}
+
+/// What a record was the end of.
+enum Then {
+    /// Its mailbox went on already.
+    Done,
+    /// Its mailbox goes on with this.
+    Settle(Settlement),
+}
+
+/// A pending permit. Kept over the turns of the loop: giving it up would give up the place in the queue for it.
+type Waiting = Pin<Box<dyn Future<Output = Permit> + Send>>;
+
+/// Why the loop ends.
+enum End {
+    /// All that could be finished is finished.
+    Drained,
+    /// Taken away, or out of time.
+    Cut,
+}
+
+/// A partition that this process owns.
+pub(crate) struct Partition {
+    shared: Arc<Shared>,
+    claim: Claim,
+    protocol: Protocol,
+    deliveries: Box<dyn Reader>,
+    tail: Box<dyn Reader>,
+    scan: Option<Box<dyn Reader>>,
+    recent: RecentIds<(DeliveryId, u32)>,
+    contents: Contents,
+    sequences: Sequences,
+    tasks: JoinSet<Step>,
+    /// Which delivery an attempt's task is of: a task that panics says no more than its id.
+    turns: HashMap<Id, Source>,
+    waiting: Option<Waiting>,
+    share: Share,
+    /// Records whose time is known, to find the newest one below the checkpoint.
+    marks: VecDeque<Mark>,
+    mark: Option<Mark>,
+    /// When the log may be read again after it did not answer.
+    read_again: Instant,
+    /// The set-up that was last looked at for what waits for it.
+    setup: u64,
+    trim: positions::Trim,
+    put: Option<Committed>,
+    /// When the last word is due, once asked to stop.
+    last_word: Option<Instant>,
+    handed_off: bool,
+}
+
+impl Partition {
+    /// Takes a partition over and works until asked to stop, then lets what runs finish. Cut, it returns when no attempt runs
+    /// any more.
+    ///
+    /// # Errors
+    /// As [`take_over`], and when the journal says that this owner is none any more: it is started again.
+    pub(crate) async fn own(shared: Arc<Shared>, claim: Claim) -> Result<Option<Committed>, LogError> {
+        let taken = tokio::select! {
+            taken = take_over(&shared, &claim) => taken?,
+            () = claim.stop.cancelled() => return Ok(None),
+            () = claim.cut.cancelled() => return Ok(None),
+        };
+        let mut partition = Self::new(shared, claim, taken)?;
+        partition.put_position();
+        partition.claim.position.commit_soon();
+        let ended = partition.run().await;
+        partition.tasks.shutdown().await;
+        match ended? {
+            End::Drained => Ok(Some(partition.position())),
+            End::Cut => Ok(None),
+        }
+    }
+
+    fn new(shared: Arc<Shared>, claim: Claim, taken: Taken) -> Result<Self, LogError> {
+        let Taken { protocol, tail, ahead, deliveries, mark } = taken;
+        let mut new = Self {
+            sequences: Sequences::new(claim.partition, protocol.epoch()),
+            recent: RecentIds::new(RECENT_IDS),
+            contents: Contents::default(),
+            tasks: JoinSet::new(),
+            turns: HashMap::new(),
+            waiting: None,
+            share: shared.budget.share(shared.metrics.clone()),
+            marks: VecDeque::new(),
+            mark,
+            read_again: Instant::now(),
+            setup: 0,
+            trim: positions::Trim::default(),
+            put: None,
+            last_word: None,
+            handed_off: false,
+            scan: None,
+            protocol,
+            tail,
+            deliveries,
+            shared,
+            claim,
+        };
+        for (place, entry, bytes) in ahead {
+            new.take_entry(place, &entry, bytes)?;
+        }
+        Ok(new)
+    }
+
+    async fn run(&mut self) -> Result<End, LogError> {
+        let mut tick = tokio::time::interval(self.shared.config.commit_interval);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.go_on();
+            if self.is_drained() {
+                return Ok(End::Drained);
+            }
+            let draining = self.last_word.is_some();
+            let paused = self.read_again.saturating_duration_since(Instant::now());
+            let reading = paused.is_zero();
+            let taking = reading && self.protocol.has_room() && self.share.has_room();
+            let lease = self.claim.lease.holds(Instant::now());
+            let sleep = self.time_to_wake(paused);
+            tokio::select! {
+                () = self.claim.cut.cancelled() => return Ok(End::Cut),
+                () = self.claim.stop.cancelled(), if !draining => self.stop(),
+                Some(step) = self.tasks.join_next_with_id() => self.take_step(step)?,
+                batch = self.deliveries.next(DELIVERIES_MAX), if taking => self.take_deliveries(batch)?,
+                batch = self.tail.next(BATCH_RECORDS_MAX), if reading => self.take_tail(batch)?,
+                batch = next_of(&mut self.scan), if reading && self.scan.is_some() => self.take_scanned(batch)?,
+                permit = permit_of(&mut self.waiting), if self.waiting.is_some() && lease => self.start(permit),
+                () = self.claim.lease.held(), if !lease && self.waiting.is_some() => {}
+                () = self.shared.directory.changed_since(self.setup), if !draining => self.look_at_setup(),
+                () = tokio::time::sleep(sleep) => {}
+                _ = tick.tick() => self.keep_up(),
+            }
+        }
+    }
+
+    /// Everything that follows without waiting.
+    fn go_on(&mut self) {
+        let now = self.shared.now();
+        self.protocol.tick(now);
+        self.append_what_waits();
+        self.scan_what_is_wanted();
+        if self.waiting.is_none() && self.protocol.has_ready() {
+            let shared = self.shared.clone();
+            self.waiting = Some(Box::pin(async move { shared.permits.acquire().await }));
+        }
+        self.forget();
+        self.share.set(self.protocol.records(), self.protocol.bytes(), self.held());
+    }
+
+    fn held(&self) -> usize {
+        usize::try_from(self.protocol.fold().owed()).unwrap_or(usize::MAX)
+    }
+
+    fn forget(&mut self) {
+        self.contents.forget(self.protocol.take_forgotten());
+    }
+
+    fn time_to_wake(&self, paused: Duration) -> Duration {
+        let due = self.protocol.next_wake().map(|due| due.since(self.shared.now()));
+        let word = self.last_word.map(|at| at.saturating_duration_since(Instant::now()));
+        let paused = (!paused.is_zero()).then_some(paused);
+        [due, word, paused].into_iter().flatten().min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
+    }
+
+    /// Asked to stop: nothing new is taken or started; what runs may finish, until there is just time for the last word.
+    fn stop(&mut self) {
+        self.protocol.stop();
+        self.waiting = None;
+        let time = self.claim.hand_over.saturating_sub(LAST_WORD).max(self.claim.hand_over / 2);
+        self.last_word = Some(Instant::now() + time);
+    }
+
+    /// Says the last word once nothing runs any more or the time is up; done when that is in the journal.
+    fn is_drained(&mut self) -> bool {
+        let Some(last_word) = self.last_word else { return false };
+        if !self.handed_off {
+            let over = Instant::now() >= last_word;
+            if !over && (!self.tasks.is_empty() || !self.protocol.is_quiet()) {
+                self.protocol.save_all();
+                self.append_what_waits();
+                return false;
+            }
+            self.protocol.save_all();
+            self.protocol.hand_off();
+            self.append_what_waits();
+            self.handed_off = true;
+            return false;
+        }
+        self.protocol.is_written()
+    }
+
+    fn fenced(&self, fenced: Fenced) -> LogError {
+        LogError::Unavailable(format!("partition {}: {fenced}; it is claimed again", self.claim.partition))
+    }
+
+    /// The log does not answer for now.
+    fn wait_for_log(&mut self, topic: &str, problem: &str) {
+        tracing::warn!(partition = self.claim.partition, topic, problem, "the log cannot be read; waiting");
+        self.read_again = Instant::now() + READ_PAUSE;
+    }
+}
+
+/// The next records of a reader that there is.
+async fn next_of(reader: &mut Option<Box<dyn Reader>>) -> Result<Vec<StoredRecord>, LogError> {
+    match reader {
+        Some(reader) => reader.next(BATCH_RECORDS_MAX).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn permit_of(waiting: &mut Option<Waiting>) -> Permit {
+    match waiting {
+        Some(permit) => permit.await,
+        None => std::future::pending().await,
+    }
+}

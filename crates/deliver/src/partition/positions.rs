@@ -1,0 +1,119 @@
+//! What is done goes to the group, what is not needed any more goes from the journal, and what waits for the set-up is
+//! asked again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailrail_log::{Committed, LogError};
+use mailrail_mailbox::{Checkpoint, Place};
+use mailrail_types::{HoldReason, Mailbox, MailboxKey};
+use tokio::time::Instant;
+
+use super::{Partition, Step};
+use crate::service::Shared;
+
+/// Between two looks at what of the journal may go.
+const TRIM_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How far the journal was trimmed.
+#[derive(Debug)]
+pub(super) struct Trim {
+    at: Instant,
+    below: Place,
+    running: bool,
+}
+
+impl Default for Trim {
+    fn default() -> Self {
+        Self { at: Instant::now() + TRIM_INTERVAL, below: 0, running: false }
+    }
+}
+
+impl Partition {
+    /// Puts the position down for the next commit, and looks after the journal now and then.
+    pub(super) fn keep_up(&mut self) {
+        self.put_position();
+        self.observe();
+        if !self.trim.running && Instant::now() >= self.trim.at && self.last_word.is_none() {
+            self.ask_for_committed();
+        }
+    }
+
+    pub(super) fn put_position(&mut self) {
+        let position = self.position();
+        if self.put.as_ref() != Some(&position) {
+            self.put = Some(position.clone());
+            self.claim.position.set(position);
+        }
+    }
+
+    pub(super) fn position(&mut self) -> Committed {
+        let checkpoint = self.protocol.checkpoint();
+        while let Some(mark) = self.marks.front().filter(|mark| mark.offset < checkpoint.offset) {
+            self.mark = Some(*mark);
+            self.marks.pop_front();
+        }
+        let checkpoint = Checkpoint { mark: self.mark, ..checkpoint };
+        Committed { offset: checkpoint.offset, metadata: checkpoint.metadata() }
+    }
+
+    fn observe(&self) {
+        if let Some(since) = self.protocol.oldest_open() {
+            self.shared.metrics.prefix_seconds.observe(self.shared.now().since(since).as_secs_f64());
+        }
+    }
+
+    /// The journal may go below the snapshot that a takeover would start from: the one that the group has, not the newest.
+    fn ask_for_committed(&mut self) {
+        self.trim.running = true;
+        let (shared, partition) = (self.shared.clone(), self.claim.partition);
+        self.tasks.spawn(async move { Step::Committed(committed_snapshot(&shared, partition).await) });
+    }
+
+    pub(super) fn trim_below(&mut self, snapshot: Option<Place>) {
+        let before = self.protocol.trim_before(snapshot).filter(|before| *before > self.trim.below);
+        let Some(before) = before else {
+            self.trim = Trim { below: self.trim.below, ..Trim::default() };
+            return;
+        };
+        let (shared, partition) = (self.shared.clone(), self.claim.partition);
+        self.tasks.spawn(async move {
+            Step::Trimmed(before, shared.log.trim(&shared.config.journal_topic, partition, before).await)
+        });
+    }
+
+    pub(super) fn trimmed(&mut self, before: Place, done: &Result<(), LogError>) {
+        let below = if done.is_ok() { before } else { self.trim.below };
+        if let Err(error) = done {
+            tracing::warn!(partition = self.claim.partition, %error, "the journal was not trimmed; tried again later");
+        }
+        self.trim = Trim { below, ..Trim::default() };
+    }
+
+    /// The set-up changed: whoever waits for it is asked again, where it is not paused any more.
+    pub(super) fn look_at_setup(&mut self) {
+        self.setup = self.shared.directory.seq();
+        let directory = self.shared.directory.clone();
+        self.protocol.wake(self.shared.now(), |mailbox, reason| {
+            reason != HoldReason::Paused || !is_paused(&directory, mailbox)
+        });
+    }
+}
+
+/// Whether the endpoint of this mailbox is paused. One that is gone is not: its deliveries end.
+fn is_paused(directory: &Arc<mailrail_store::Directory>, mailbox: &MailboxKey) -> bool {
+    let Some(mailbox) = Mailbox::from_key(mailbox.as_str()) else { return false };
+    let tenant = directory.tenant(&mailbox.tenant);
+    tenant.and_then(|view| view.endpoints.get(&mailbox.endpoint).map(|e| e.paused)).unwrap_or(false)
+}
+
+/// The snapshot that the group's position names.
+async fn committed_snapshot(shared: &Shared, partition: u32) -> Option<Place> {
+    let (group, topic) = (&shared.config.group, &shared.config.deliveries_topic);
+    match shared.log.committed(group, topic, partition).await {
+        Ok(committed) => {
+            committed.and_then(|committed| Checkpoint::read(committed.offset, &committed.metadata).snapshot)
+        }
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,76 @@
+//! Numbers by which a receiver sees gaps, repetitions and changes of order: `mailrail-sequence`.
+//!
+//! Within an epoch (one ownership of a partition) the deliveries of an endpoint's ordering key are numbered from 1 without a
+//! hole. A new epoch starts at 1 again; the offset grows across epochs, as long as the topic is the same.
+
+use std::collections::HashMap;
+
+use mailrail_mailbox::{Place, Source};
+use mailrail_types::{Delivery, EndpointId, TenantId};
+
+/// Keys that are counted at a time. Beyond that a new series starts for all of them: memory is bounded, and a receiver sees a
+/// new epoch, not a gap.
+const KEYS_MAX: usize = 100_000;
+
+/// What is numbered: the deliveries of an endpoint about one thing, or those about nothing, by their mailbox.
+type Key = (TenantId, EndpointId, Option<Box<str>>, u32);
+
+/// The number of one delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sequence {
+    number: u64,
+    partition: u32,
+    epoch: Place,
+    series: u32,
+    source: Source,
+}
+
+impl Sequence {
+    /// A structured field item (RFC 9651): the number, and which series and record it belongs to.
+    pub(crate) fn header(self) -> String {
+        let Self { number, partition, epoch, series, source } = self;
+        format!("{number};epoch=\"{partition}.{epoch}.{series}\";offset={source}")
+    }
+}
+
+/// The numbers of one ownership.
+#[derive(Debug)]
+pub(crate) struct Sequences {
+    partition: u32,
+    epoch: Place,
+    series: u32,
+    next: HashMap<Key, u64>,
+    /// A delivery keeps its number over its attempts.
+    given: HashMap<Source, Sequence>,
+}
+
+impl Sequences {
+    pub(crate) fn new(partition: u32, epoch: Place) -> Self {
+        Self { partition, epoch, series: 0, next: HashMap::new(), given: HashMap::new() }
+    }
+
+    /// The number of a delivery whose turn has come.
+    pub(crate) fn number(&mut self, source: Source, delivery: &Delivery) -> Sequence {
+        if let Some(given) = self.given.get(&source) {
+            return *given;
+        }
+        if self.next.len() >= KEYS_MAX {
+            self.next.clear();
+            self.series += 1;
+        }
+        let ordering_key = delivery.event.ordering_key.as_deref().map(Into::into);
+        let bucket = if ordering_key.is_some() { 0 } else { delivery.mailbox.bucket };
+        let key = (delivery.event.tenant.clone(), delivery.endpoint.clone(), ordering_key, bucket);
+        let next = self.next.entry(key).or_insert(0);
+        *next += 1;
+        let (number, partition, epoch, series) = (*next, self.partition, self.epoch, self.series);
+        let sequence = Sequence { number, partition, epoch, series, source };
+        self.given.insert(source, sequence);
+        sequence
+    }
+
+    /// The delivery has ended.
+    pub(crate) fn ended(&mut self, source: Source) {
+        self.given.remove(&source);
+    }
+}

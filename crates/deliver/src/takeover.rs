@@ -1,0 +1,170 @@
+//! From an assignment to an owner at work: claim, position, journal, and only then the first delivery (I3).
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mailrail_log::{Bounds, Claim, LogError, NewRecord, Offset, Reader};
+use mailrail_mailbox::{Checkpoint, Config, Entry, Fold, Kind, Mark, Place, Protocol};
+use mailrail_wire::{decode_entry, encode_entry};
+use tokio::time::Instant;
+
+use crate::config::BATCH_RECORDS_MAX;
+use crate::service::Shared;
+
+/// A partition that was taken over.
+pub(crate) struct Taken {
+    pub(crate) protocol: Protocol,
+    /// Reads the journal on from behind the claim.
+    pub(crate) tail: Box<dyn Reader>,
+    /// Entries that were read behind the claim already.
+    pub(crate) ahead: Vec<(Place, Entry, usize)>,
+    /// Reads the deliveries from where they are not done.
+    pub(crate) deliveries: Box<dyn Reader>,
+    /// The newest record below the checkpoint that is known.
+    pub(crate) mark: Option<Mark>,
+}
+
+/// Takes a partition over.
+///
+/// # Errors
+/// [`LogError::OutOfRange`] when records that are owed are gone, or a topic was made anew: a person must decide. Anything else: try
+/// again.
+pub(crate) async fn take_over(shared: &Shared, claim: &Claim) -> Result<Taken, LogError> {
+    let started = Instant::now();
+    let partition = claim.partition;
+    let epoch = write_claim(shared, partition).await?;
+    // Asked for after the claim is in the journal: whatever the owner before parked and committed stands before it.
+    let found = claim.find_position().await;
+    let mut from = Checkpoint::read(found.at.offset, &found.at.metadata);
+    let journal = bounds(shared, &shared.config.journal_topic, partition).await?;
+    let start = match from.snapshot {
+        Some(snapshot) if snapshot >= epoch => {
+            return Err(out_of_range(&shared.config.journal_topic, partition, snapshot, journal));
+        }
+        Some(snapshot) => snapshot,
+        None => journal.low,
+    };
+    let restored = restore(shared, partition, start, epoch).await?;
+    if start > 0 && restored.fold.snapshot().is_none() {
+        // What is below was trimmed, and nothing says what it was.
+        return Err(out_of_range(&shared.config.journal_topic, partition, 0, journal));
+    }
+    if found.first
+        && let Some(done_below) = restored.fold.done_below()
+    {
+        // The group forgot its position; the journal did not.
+        tracing::warn!(partition, offset = done_below, "no committed offset: the journal's is taken");
+        from = Checkpoint::at(done_below);
+    }
+    let mark = from.mark;
+    let deliveries = open_deliveries(shared, partition, &from).await?;
+    let config = Config::new(shared.config.window, shared.config.attempt_timeout);
+    let backlogs = restored.fold.len();
+    let was_handed_off = restored.fold.was_handed_off();
+    let offset = from.offset;
+    let protocol = Protocol::new(config, restored.fold, epoch, from, shared.now());
+    let took = started.elapsed();
+    shared.metrics.takeover_seconds.observe(took.as_secs_f64());
+    tracing::info!(
+        partition,
+        epoch,
+        offset,
+        backlogs,
+        handed_off = was_handed_off,
+        unclean = protocol.unclean(),
+        took_ms = took.as_millis(),
+        "partition taken over"
+    );
+    Ok(Taken { protocol, tail: restored.tail, ahead: restored.ahead, deliveries, mark })
+}
+
+async fn write_claim(shared: &Shared, partition: u32) -> Result<Place, LogError> {
+    let claim = mailrail_mailbox::Claim { member: shared.config.member.clone(), nonce: nonce() };
+    let value = encode_entry(&Entry { epoch: 0, kind: Kind::Claim(claim) }, None);
+    let record = NewRecord { value, ..NewRecord::default() };
+    let places = shared.log.append(&shared.config.journal_topic, partition, vec![record]).await?;
+    places.first().copied().ok_or_else(|| LogError::Unavailable("the log gave no offset".to_owned()))
+}
+
+/// Unlike that of any other claim, and for people only: the place of a claim is what tells it apart.
+fn nonce() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX) ^ rand::random::<u64>()
+}
+
+struct Restored {
+    fold: Fold,
+    tail: Box<dyn Reader>,
+    ahead: Vec<(Place, Entry, usize)>,
+}
+
+/// Reads the journal from `start` through our own claim at `epoch`.
+async fn restore(shared: &Shared, partition: u32, start: Place, epoch: Place) -> Result<Restored, LogError> {
+    let mut tail = shared.journals.open(&shared.config.journal_topic, partition, start)?;
+    let (mut fold, mut ahead) = (Fold::new(start), Vec::new());
+    while fold.next() <= epoch {
+        for record in tail.next(BATCH_RECORDS_MAX).await? {
+            let entry = entry(partition, record.offset, &record.value)?;
+            if record.offset <= epoch {
+                fold.apply(record.offset, &entry);
+            } else {
+                ahead.push((record.offset, entry, record.value.len()));
+            }
+        }
+    }
+    Ok(Restored { fold, tail, ahead })
+}
+
+/// The entry of a journal record. One that cannot be read stops the partition: what it says about a delivery is not known.
+///
+/// # Errors
+/// [`LogError::Unavailable`]: an older version of this program cannot go on, a newer one can.
+pub(crate) fn entry(partition: u32, place: Place, value: &bytes::Bytes) -> Result<Entry, LogError> {
+    match decode_entry(value) {
+        Ok((entry, _)) => Ok(entry),
+        Err(error) => {
+            Err(LogError::Unavailable(format!("journal entry {partition}/{place} cannot be read: {error}")))
+        }
+    }
+}
+
+/// Opens the deliveries where they are not done. When a record below is known, reading starts there, to see that it is still
+/// the same: a topic that was made anew holds another one.
+async fn open_deliveries(
+    shared: &Shared,
+    partition: u32,
+    from: &Checkpoint,
+) -> Result<Box<dyn Reader>, LogError> {
+    let topic = &shared.config.deliveries_topic;
+    let bounds = bounds(shared, topic, partition).await?;
+    if from.offset < bounds.low || from.offset > bounds.high {
+        return Err(out_of_range(topic, partition, from.offset, bounds));
+    }
+    let Some(mark) = from.mark.filter(|mark| mark.offset >= bounds.low) else {
+        return shared.readers.open(topic, partition, from.offset);
+    };
+    if mark.offset >= bounds.high {
+        return Err(out_of_range(topic, partition, mark.offset, bounds));
+    }
+    let mut reader = shared.readers.open(topic, partition, mark.offset)?;
+    let first = reader.next(1).await?;
+    let is_same = first.first().is_some_and(|r| r.offset == mark.offset && r.appended_at == mark.appended_at);
+    if !is_same {
+        tracing::error!(
+            partition,
+            offset = mark.offset,
+            "the deliveries topic is not the one that was read before"
+        );
+        return Err(out_of_range(topic, partition, mark.offset, bounds));
+    }
+    drop(reader);
+    shared.readers.open(topic, partition, from.offset)
+}
+
+async fn bounds(shared: &Shared, topic: &str, partition: u32) -> Result<Bounds, LogError> {
+    shared.log.bounds(topic, partition).await
+}
+
+fn out_of_range(topic: &str, partition: u32, wanted: Offset, bounds: Bounds) -> LogError {
+    let (topic, low, high) = (topic.to_owned(), bounds.low, bounds.high);
+    LogError::OutOfRange { topic, partition, wanted, low, high }
+}

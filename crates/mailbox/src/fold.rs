@@ -1,0 +1,431 @@
+//! The state that a journal describes: the same for every reader, because it follows from the entries in their order and
+//! from nothing else.
+
+use std::collections::BTreeMap;
+
+use mailrail_types::MailboxKey;
+
+use crate::entry::{Aside, Cursor, Drained, Entry, Head, Hold, Kind, Link, Park, Place, Snapshot, Source};
+use crate::entry::{State, Unfinished};
+use crate::rules::Rules;
+
+/// What is parked of one mailbox.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Backlog {
+    /// Stretches of its deliveries, ascending. The mailbox is blocked while there is one.
+    pub stretches: Vec<Stretch>,
+    /// The delivery at the head, as far as it is known to wait.
+    pub head: Option<Head>,
+    /// Deliveries beside it, each on its own time.
+    pub asides: BTreeMap<Source, SetAside>,
+    /// How many deliveries of the stretches have not ended, as far as it was written.
+    pub owed: u64,
+}
+
+/// Parked deliveries of a mailbox, from `first` through `last`, each chained to the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// The first delivery of it.
+    pub first: Source,
+    /// The last delivery of it.
+    pub last: Source,
+    /// Ended through here.
+    pub drained: Option<Source>,
+    /// Where the next one is.
+    pub next: Cursor,
+}
+
+/// A delivery beside its mailbox.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetAside {
+    /// Place of its content.
+    pub content: Place,
+    /// How it stands.
+    pub head: Head,
+}
+
+impl Stretch {
+    /// Whether it holds `source`, ended or not.
+    #[must_use]
+    pub fn covers(&self, source: Source) -> bool {
+        (self.first..=self.last).contains(&source)
+    }
+
+    /// Whether all of it has ended.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.drained == Some(self.last)
+    }
+}
+
+impl Backlog {
+    /// Whether new records of the mailbox must stand behind it.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        !self.stretches.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.stretches.is_empty() && self.asides.is_empty()
+    }
+
+    /// First place of the journal that it still needs.
+    fn pin(&self) -> Option<Place> {
+        let stretches = self.stretches.iter().filter(|s| !s.is_drained()).map(|s| s.next.at);
+        stretches.chain(self.asides.values().map(|a| a.content)).min()
+    }
+
+    /// Takes a parked delivery; `false` when it does not continue the chain.
+    fn park(&mut self, park: &Park, place: Place, rules: Rules) -> bool {
+        let source = park.source;
+        let fresh =
+            Stretch { first: source, last: source, drained: None, next: Cursor { at: place, epoch: 0 } };
+        match park.link {
+            Link::First if self.stretches.is_empty() => self.stretches.push(fresh),
+            Link::Before(first)
+                if source < first && self.stretches.first().is_some_and(|s| s.first == first) =>
+            {
+                self.stretches.insert(0, fresh);
+            }
+            Link::After(last) => {
+                let at = self.stretches.iter().position(|s| s.last == last && source > last);
+                let below =
+                    at.and_then(|at| self.stretches.get(at + 1)).is_none_or(|next| source < next.first);
+                match at.filter(|_| below) {
+                    Some(at) => self.stretches[at].last = source,
+                    None => return !rules.chain && self.park_unchained(fresh),
+                }
+            }
+            Link::First | Link::Before(_) => return !rules.chain && self.park_unchained(fresh),
+        }
+        true
+    }
+
+    /// What a reader without the chain rule does: it takes the delivery wherever it seems to fit.
+    fn park_unchained(&mut self, fresh: Stretch) -> bool {
+        if self.stretches.iter().any(|s| s.covers(fresh.first)) {
+            return false;
+        }
+        match self.stretches.last_mut() {
+            Some(last) if fresh.first > last.last => last.last = fresh.first,
+            Some(_) => self.stretches.insert(0, fresh),
+            None => self.stretches.push(fresh),
+        }
+        true
+    }
+
+    fn advance(&mut self, drained: Drained) {
+        while self.stretches.len() > 1 && self.stretches[0].last <= drained.through {
+            self.stretches.remove(0);
+        }
+        let Some(lowest) = self.stretches.first_mut() else { return };
+        if lowest.covers(drained.through) && lowest.drained < Some(drained.through) {
+            lowest.drained = Some(drained.through);
+            lowest.next = drained.next;
+        }
+        self.owed = self.owed.saturating_sub(u64::from(drained.count));
+        if self.head.as_ref().is_some_and(|head| head.source <= drained.through) {
+            self.head = None;
+        }
+    }
+}
+
+/// What an entry is to a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It changed the state.
+    Valid,
+    /// It says nothing: written under an older claim, or out of its chain.
+    Void,
+}
+
+/// A snapshot on its way, part by part.
+#[derive(Debug)]
+struct Building {
+    epoch: Place,
+    at: Place,
+    taken: u32,
+    parts: u32,
+    backlogs: BTreeMap<MailboxKey, Backlog>,
+}
+
+/// The state that the entries describe so far.
+#[derive(Debug)]
+pub struct Fold {
+    rules: Rules,
+    /// Latest claim, or the epoch of the newest entry when that claim was trimmed away.
+    epoch: Place,
+    /// One past the last place taken.
+    next: Place,
+    backlogs: BTreeMap<MailboxKey, Backlog>,
+    building: Option<Building>,
+    /// The newest snapshot that is whole.
+    snapshot: Option<Place>,
+    done_below: Option<Source>,
+    unclean: u32,
+    trial: Option<Source>,
+    claimed: bool,
+    handed_off: bool,
+    /// Whether the epoch before the latest claim ended with a hand-off.
+    was_handed_off: bool,
+    unfinished: Vec<Unfinished>,
+    owed: u64,
+    asides: usize,
+}
+
+impl Fold {
+    /// The state before the entry at `from`: that of an empty journal. A snapshot replaces it.
+    #[must_use]
+    pub fn new(from: Place) -> Self {
+        Self::with_rules(from, Rules::ALL)
+    }
+
+    /// As [`Fold::new`], with rules switched off: for the simulation alone.
+    #[must_use]
+    pub fn with_rules(from: Place, rules: Rules) -> Self {
+        Self {
+            rules,
+            epoch: 0,
+            next: from,
+            backlogs: BTreeMap::new(),
+            building: None,
+            snapshot: None,
+            done_below: None,
+            unclean: 0,
+            trial: None,
+            claimed: from > 0,
+            handed_off: false,
+            was_handed_off: false,
+            unfinished: Vec::new(),
+            owed: 0,
+            asides: 0,
+        }
+    }
+
+    /// Takes the entry at `place`. Places grow.
+    pub fn apply(&mut self, place: Place, entry: &Entry) -> Verdict {
+        debug_assert!(place >= self.next, "journal place {place} was read twice");
+        self.next = place + 1;
+        if let Kind::Claim(_) = entry.kind {
+            self.claim(place);
+            return Verdict::Valid;
+        }
+        // A claim that was trimmed away is known by the entries under it: a claim is older than what it covers.
+        if entry.epoch < self.epoch && self.rules.void {
+            return Verdict::Void;
+        }
+        self.epoch = self.epoch.max(entry.epoch);
+        match &entry.kind {
+            Kind::Claim(_) => {}
+            Kind::Park(park) => return self.park(place, park),
+            Kind::State(state) => self.state(state),
+            Kind::Clear { mailbox } => self.change(mailbox, |backlog| {
+                backlog.stretches.clear();
+                backlog.head = None;
+                backlog.owed = 0;
+            }),
+            Kind::Aside(aside) => self.aside(place, aside),
+            Kind::AsideEnded { mailbox, source } => self.change(mailbox, |backlog| {
+                backlog.asides.remove(source);
+            }),
+            Kind::HandOff(unfinished) => {
+                self.handed_off = true;
+                self.unfinished.clone_from(unfinished);
+            }
+            Kind::Snapshot(part) => self.take_part(place, entry.epoch, part),
+            Kind::Trial { source } => self.trial = Some(*source),
+        }
+        Verdict::Valid
+    }
+
+    fn claim(&mut self, place: Place) {
+        self.epoch = place;
+        self.claimed = true;
+        self.building = None;
+        if !self.handed_off {
+            self.unfinished.clear();
+        }
+        self.was_handed_off = self.handed_off;
+        self.handed_off = false;
+    }
+
+    fn park(&mut self, place: Place, park: &Park) -> Verdict {
+        let (rules, epoch) = (self.rules, self.epoch);
+        let backlog = self.backlogs.entry(park.mailbox.clone()).or_default();
+        if !backlog.park(park, place, rules) {
+            if backlog.is_empty() {
+                self.backlogs.remove(&park.mailbox);
+            }
+            return Verdict::Void;
+        }
+        if let Some(lowest) = backlog.stretches.first_mut().filter(|lowest| lowest.first == park.source) {
+            lowest.next.epoch = epoch;
+            backlog.head = Some(Head { source: park.source, hold: park.hold, history: None });
+        }
+        backlog.owed += 1;
+        self.owed += 1;
+        Verdict::Valid
+    }
+
+    fn state(&mut self, state: &State) {
+        self.change(&state.mailbox, |backlog| {
+            if let Some(drained) = state.drained {
+                backlog.advance(drained);
+            }
+            if let Some(head) = &state.head
+                && backlog.is_blocked()
+            {
+                backlog.head = Some(head.clone());
+            }
+        });
+    }
+
+    fn aside(&mut self, place: Place, aside: &Aside) {
+        let backlog = self.backlogs.entry(aside.mailbox.clone()).or_default();
+        let known = backlog.asides.get(&aside.head.source).map(|known| known.content);
+        let content = aside.content.or(known).unwrap_or(place);
+        backlog.asides.insert(aside.head.source, SetAside { content, head: aside.head.clone() });
+        self.owed += u64::from(known.is_none());
+        self.asides += usize::from(known.is_none());
+    }
+
+    /// Changes a backlog that there is, and forgets it when nothing is left of it.
+    fn change(&mut self, mailbox: &MailboxKey, change: impl FnOnce(&mut Backlog)) {
+        let Some(backlog) = self.backlogs.get_mut(mailbox) else { return };
+        let (owed, asides) = (backlog.owed, backlog.asides.len());
+        change(backlog);
+        self.asides = (self.asides + backlog.asides.len()).saturating_sub(asides);
+        let (before, after) = (owed + asides as u64, backlog.owed + backlog.asides.len() as u64);
+        self.owed = (self.owed + after).saturating_sub(before);
+        if backlog.is_empty() {
+            self.backlogs.remove(mailbox);
+        }
+    }
+
+    fn take_part(&mut self, place: Place, epoch: Place, part: &Snapshot) {
+        if part.part == 0 {
+            self.building =
+                Some(Building { epoch, at: place, taken: 0, parts: part.parts, backlogs: BTreeMap::new() });
+        }
+        let Some(building) = &mut self.building else { return };
+        if building.epoch != epoch || building.taken != part.part || building.parts != part.parts {
+            self.building = None;
+            return;
+        }
+        building.taken += 1;
+        building.backlogs.extend(part.backlogs.iter().cloned());
+        if building.taken < building.parts {
+            return;
+        }
+        self.done_below = Some(part.done_below);
+        self.unclean = part.unclean;
+        if let Some(whole) = self.building.take() {
+            self.snapshot = Some(whole.at);
+            self.backlogs = whole.backlogs;
+            self.asides = self.backlogs.values().map(|b| b.asides.len()).sum();
+            self.owed = self.asides as u64 + self.backlogs.values().map(|b| b.owed).sum::<u64>();
+        }
+    }
+
+    /// The backlog of a mailbox, if it has one.
+    #[must_use]
+    pub fn backlog(&self, mailbox: &MailboxKey) -> Option<&Backlog> {
+        self.backlogs.get(mailbox)
+    }
+
+    /// All backlogs.
+    pub fn backlogs(&self) -> impl Iterator<Item = (&MailboxKey, &Backlog)> {
+        self.backlogs.iter()
+    }
+
+    /// Mailboxes with a backlog.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.backlogs.len()
+    }
+
+    /// Whether nothing is parked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.backlogs.is_empty()
+    }
+
+    /// Parked deliveries that have not ended, as far as it was written.
+    #[must_use]
+    pub fn owed(&self) -> u64 {
+        self.owed
+    }
+
+    /// Deliveries that stand beside their mailbox.
+    #[must_use]
+    pub fn asides(&self) -> usize {
+        self.asides
+    }
+
+    /// The latest claim.
+    #[must_use]
+    pub fn epoch(&self) -> Place {
+        self.epoch
+    }
+
+    /// One past the last place taken.
+    #[must_use]
+    pub fn next(&self) -> Place {
+        self.next
+    }
+
+    /// Whether anybody ever claimed the partition.
+    #[must_use]
+    pub fn was_claimed(&self) -> bool {
+        self.claimed
+    }
+
+    /// Place of the newest snapshot that is whole.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Place> {
+        self.snapshot
+    }
+
+    /// Up to where the deliveries were done when that snapshot was taken.
+    #[must_use]
+    pub fn done_below(&self) -> Option<Source> {
+        self.done_below
+    }
+
+    /// Whether the owner before the latest claim handed the partition over.
+    #[must_use]
+    pub fn was_handed_off(&self) -> bool {
+        self.was_handed_off
+    }
+
+    /// Unclean takeovers in a row without progress, as the newest snapshot counts them.
+    #[must_use]
+    pub fn unclean(&self) -> u32 {
+        self.unclean
+    }
+
+    /// The last delivery that was tried in isolation.
+    #[must_use]
+    pub fn trial(&self) -> Option<Source> {
+        self.trial
+    }
+
+    /// Attempts that the owner before may still run.
+    #[must_use]
+    pub fn unfinished(&self) -> &[Unfinished] {
+        &self.unfinished
+    }
+
+    /// First place that a backlog still needs. Never goes back: a backlog only moves on, and a new one is further on.
+    #[must_use]
+    pub fn pin(&self) -> Option<Place> {
+        self.backlogs.values().filter_map(Backlog::pin).min()
+    }
+}
+
+/// What a head that waits for an event, and not for a time, waits for.
+#[must_use]
+pub(crate) fn waits_for_event(hold: Hold) -> bool {
+    use mailrail_types::HoldReason::{Circuit, Concurrency, Paused, Rate};
+    matches!(hold.reason, Paused | Circuit | Rate | Concurrency)
+}

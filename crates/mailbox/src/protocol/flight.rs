@@ -1,0 +1,325 @@
+//! What attempts come to.
+
+use mailrail_types::{History, HoldReason, MailboxKey, Timestamp};
+
+use super::Protocol;
+use super::start::Started;
+use crate::entry::{Aside, Head, Hold, Kind, Place, Source};
+use crate::lane::Turn;
+use crate::ready::Item;
+use crate::window::Slot;
+
+/// What an attempt left of a delivery.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Settlement {
+    /// It ended: its mailbox goes on. It is done once its end is recorded ([`Protocol::recorded`]).
+    Ended,
+    /// It is tried again. In a strict mailbox the rest waits for it; in a tolerant one the rest goes on.
+    Retry {
+        /// Not before.
+        due: Timestamp,
+        /// Its attempts, this one counted.
+        history: History,
+    },
+    /// There was no attempt: it may not go now. The whole mailbox waits.
+    Held(Hold),
+    /// There was no attempt, for no reason of its own: the owner stops.
+    NotStarted,
+}
+
+/// An attempt, until its end is recorded.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) mailbox: MailboxKey,
+    /// When it is over at the latest.
+    pub(super) deadline: Timestamp,
+    /// It ended, and its end is being recorded.
+    pub(super) ended: bool,
+}
+
+impl Flight {
+    pub(super) fn new(mailbox: &MailboxKey) -> Self {
+        Self { mailbox: mailbox.clone(), deadline: Timestamp::ZERO, ended: false }
+    }
+}
+
+/// A delivery aside that something is under way for.
+#[derive(Debug)]
+pub(super) struct LiveAside {
+    pub(super) mailbox: MailboxKey,
+    pub(super) content: Place,
+    /// Bytes of its content when that is at hand.
+    pub(super) bytes: Option<usize>,
+    pub(super) hold: Hold,
+    /// An attempt runs, or its end is not recorded yet.
+    pub(super) running: bool,
+    /// Entries about it that were not read back yet (I13).
+    pub(super) saving: usize,
+    pub(super) priority: u8,
+}
+
+/// Where a delivery stands that an attempt was made of.
+enum Stand {
+    Window,
+    Parking,
+    Backlog,
+    Aside,
+}
+
+impl Protocol {
+    fn stand(&mut self, source: Source, mailbox: &MailboxKey) -> Option<Stand> {
+        if let Some(open) = self.window.get(source) {
+            return Some(if matches!(open.slot, Slot::Parking(_)) { Stand::Parking } else { Stand::Window });
+        }
+        if self.asides.contains_key(&source) {
+            return Some(Stand::Aside);
+        }
+        self.lanes.get_mut(mailbox)?.turn_of(source).map(|_| Stand::Backlog)
+    }
+
+    /// Takes the result of a started attempt.
+    pub fn settle(&mut self, source: Source, settlement: Settlement, now: Timestamp) {
+        let Some(flight) = self.flights.get_mut(&source) else {
+            debug_assert!(false, "{source} was settled and never started");
+            return;
+        };
+        let mailbox = flight.mailbox.clone();
+        flight.ended = settlement == Settlement::Ended;
+        if !flight.ended {
+            self.flights.remove(&source);
+        }
+        let stand = self.stand(source, &mailbox);
+        if !matches!(stand, Some(Stand::Aside)) {
+            let lane = self.lane(&mailbox);
+            lane.running = lane.running.saturating_sub(1);
+        }
+        if !matches!(settlement, Settlement::Held(_)) {
+            self.held_since.remove(&mailbox);
+        }
+        match stand {
+            Some(Stand::Window) => self.settle_window(source, &mailbox, settlement, now),
+            Some(Stand::Parking) => self.settle_parking(source, &mailbox, settlement, now),
+            Some(Stand::Backlog) => self.settle_backlog(source, &mailbox, settlement, now),
+            Some(Stand::Aside) => self.settle_aside(source, settlement, now),
+            None => debug_assert!(false, "{source} stands nowhere"),
+        }
+        self.make_ready(&mailbox);
+    }
+
+    fn settle_window(&mut self, source: Source, mailbox: &MailboxKey, came: Settlement, now: Timestamp) {
+        let tolerant = self.lane(mailbox).traits.tolerant;
+        let slot = if came == Settlement::Ended { Slot::Ended } else { Slot::Queued };
+        if let Some(open) = self.window.get_mut(source) {
+            open.slot = slot;
+        }
+        match came {
+            Settlement::Ended => self.lane(mailbox).queue.retain(|queued| *queued != source),
+            Settlement::Retry { due, history } => {
+                let hold = Hold { reason: HoldReason::Backoff, until: due };
+                let is_front = self.lane(mailbox).queue.front() == Some(&source);
+                if tolerant && (self.has_room_aside(mailbox) || !is_front) {
+                    self.set_aside(source, mailbox, Head { source, hold, history: Some(history) });
+                } else {
+                    self.holds.insert(mailbox.clone(), hold);
+                    self.timers.due(due, mailbox);
+                    self.block(mailbox, hold);
+                }
+            }
+            Settlement::Held(hold) => self.hold(mailbox, hold, now),
+            Settlement::NotStarted => {}
+        }
+    }
+
+    /// Its entry is on the way: what came of the attempt waits until that was read back.
+    fn settle_parking(&mut self, source: Source, mailbox: &MailboxKey, came: Settlement, now: Timestamp) {
+        let Some(Slot::Parking(meanwhile)) = self.window.get_mut(source).map(|open| &mut open.slot) else {
+            return;
+        };
+        match came {
+            Settlement::Ended => meanwhile.ended = true,
+            Settlement::Retry { due, history } => {
+                let hold = Hold { reason: HoldReason::Backoff, until: due };
+                meanwhile.again = Some(Head { source, hold, history: Some(history) });
+            }
+            Settlement::Held(hold) => {
+                meanwhile.again = Some(Head { source, hold, history: None });
+                self.holds.insert(mailbox.clone(), hold);
+                self.timers.due(hold.until.max(now), mailbox);
+            }
+            Settlement::NotStarted => {
+                let hold = Hold { reason: HoldReason::BehindHead, until: now };
+                meanwhile.again = Some(Head { source, hold, history: None });
+            }
+        }
+    }
+
+    pub(super) fn settle_backlog(
+        &mut self,
+        source: Source,
+        mailbox: &MailboxKey,
+        came: Settlement,
+        now: Timestamp,
+    ) {
+        let is_head = self.lane(mailbox).ahead.front().is_some_and(|ahead| ahead.source == source);
+        let (turn, hold, history) = match came {
+            Settlement::Ended => (Turn::Ended { recorded: false }, None, None),
+            Settlement::Retry { due, history } => {
+                let hold = Hold { reason: HoldReason::Backoff, until: due };
+                (Turn::Queued { until: due }, Some(hold), Some(history))
+            }
+            Settlement::Held(hold) => (Turn::Queued { until: now }, Some(hold), None),
+            Settlement::NotStarted => (Turn::Queued { until: now }, None, None),
+        };
+        let tolerant = self.lane(mailbox).traits.tolerant;
+        // Only the head can hold its mailbox. Any other leaves, room or not: as many as were started while there was room.
+        let may_leave = tolerant && history.is_some() && (self.has_room_aside(mailbox) || !is_head);
+        let Some(ahead) = self.lane(mailbox).turn_of(source) else { return };
+        let (place, bytes) = (ahead.at, ahead.bytes);
+        ahead.turn = turn;
+        let Some(hold) = hold else { return };
+        if may_leave {
+            // Its content stays where it is. The backlog passes over it once this was read back.
+            self.asides_sent += 1;
+            let head = Head { source, hold, history };
+            let lane = self.lane(mailbox);
+            lane.leaving += 1;
+            if let Some(ahead) = lane.turn_of(source) {
+                ahead.turn = Turn::Ended { recorded: false };
+            }
+            let _ = bytes;
+            self.send(Kind::Aside(Aside { mailbox: mailbox.clone(), content: Some(place), head }));
+            return;
+        }
+        if !tolerant || history.is_none() {
+            self.holds.insert(mailbox.clone(), hold);
+            self.timers.due(hold.until, mailbox);
+        }
+        if history.is_some() && self.rules.durable_attempts {
+            let mut state = Self::state_of(mailbox);
+            state.head = Some(Head { source, hold, history });
+            let lane = self.lane(mailbox);
+            lane.saving += 1;
+            lane.states += 1;
+            state.drained = lane.unsaved.take();
+            self.send(Kind::State(state));
+        }
+        if hold.until > now.plus(self.config.keep_for) {
+            self.drop_content(mailbox);
+        }
+    }
+
+    fn settle_aside(&mut self, source: Source, came: Settlement, now: Timestamp) {
+        let keep_until = now.plus(self.config.keep_for);
+        let Some(aside) = self.asides.get_mut(&source) else { return };
+        let (hold, history) = match came {
+            // It runs until its end is recorded: until then nobody may start it again.
+            Settlement::Ended => return,
+            Settlement::Retry { due, history } => {
+                (Hold { reason: HoldReason::Backoff, until: due }, Some(history))
+            }
+            Settlement::Held(hold) => (hold, None),
+            Settlement::NotStarted => (Hold { reason: HoldReason::BehindHead, until: now }, None),
+        };
+        aside.running = false;
+        aside.hold = hold;
+        let (mailbox, content) = (aside.mailbox.clone(), aside.content);
+        if hold.until > keep_until
+            && let Some(bytes) = aside.bytes.take()
+        {
+            self.content -= bytes;
+            self.forgotten.push(source);
+        }
+        if history.is_some() {
+            aside.saving += 1;
+            let head = Head { source, hold, history };
+            self.send(Kind::Aside(Aside { mailbox: mailbox.clone(), content: Some(content), head }));
+        }
+        self.timers.aside(hold.until, &mailbox, source);
+    }
+
+    /// The end of a delivery is recorded: it is done (I1).
+    pub fn recorded(&mut self, source: Source, now: Timestamp) {
+        let flight = self.flights.remove(&source);
+        if let Some(open) = self.window.get_mut(source) {
+            if let Slot::Parking(meanwhile) = &mut open.slot {
+                meanwhile.recorded = true;
+            } else {
+                debug_assert_eq!(open.slot, Slot::Ended, "done before it ended (I1)");
+                self.window.remove(source);
+                self.forgotten.push(source);
+            }
+        } else if let Some(aside) = self.asides.remove(&source) {
+            self.forget_aside(source, aside.bytes);
+            self.send(Kind::AsideEnded { mailbox: aside.mailbox, source });
+        } else if let Some(flight) = &flight {
+            if let Some(ahead) = self.lane(&flight.mailbox).turn_of(source) {
+                ahead.turn = Turn::Ended { recorded: true };
+            }
+            self.advance(&flight.mailbox, now);
+        }
+        if let Some(flight) = flight {
+            self.settle_down(&flight.mailbox);
+        }
+    }
+
+    pub(super) fn forget_aside(&mut self, source: Source, bytes: Option<usize>) {
+        if let Some(bytes) = bytes {
+            self.content -= bytes;
+            self.forgotten.push(source);
+        }
+    }
+
+    pub(super) fn start_aside(&mut self, source: Source, now: Timestamp) -> Option<Started> {
+        let aside = self.asides.get_mut(&source)?;
+        if aside.running || aside.hold.until > now || aside.saving > 0 || aside.bytes.is_none() {
+            return None;
+        }
+        aside.running = true;
+        let mailbox = aside.mailbox.clone();
+        let mut flight = Flight::new(&mailbox);
+        flight.deadline = now.plus(self.config.attempt_timeout);
+        self.flights.insert(source, flight);
+        let stood = self.fold.backlog(&mailbox).and_then(|backlog| backlog.asides.get(&source));
+        Some(Started { source, history: stood.and_then(|aside| aside.head.history.clone()) })
+    }
+
+    /// The time of a delivery aside has come: its content is fetched when it is not at hand.
+    pub(super) fn aside_is_due(&mut self, mailbox: &MailboxKey, source: Source, now: Timestamp) {
+        if !self.asides.contains_key(&source) {
+            let stood = self.fold.backlog(mailbox).and_then(|backlog| backlog.asides.get(&source));
+            let Some(stood) = stood else { return };
+            let priority = self.lanes.get(mailbox).map_or(5, |lane| lane.traits.priority);
+            let live = LiveAside {
+                mailbox: mailbox.clone(),
+                content: stood.content,
+                bytes: None,
+                hold: stood.head.hold,
+                running: false,
+                saving: 0,
+                priority,
+            };
+            self.asides.insert(source, live);
+        }
+        let Some(aside) = self.asides.get(&source) else { return };
+        if aside.hold.until > now {
+            self.timers.aside(aside.hold.until, mailbox, source);
+        } else if aside.bytes.is_some() {
+            self.ready.push(aside.priority, Item::Aside(source));
+        } else {
+            self.wanting_asides.insert(aside.content, source);
+        }
+    }
+
+    pub(super) fn wake_asides(
+        &mut self,
+        now: Timestamp,
+        mut is_over: impl FnMut(&MailboxKey, HoldReason) -> bool,
+    ) {
+        for (source, aside) in &mut self.asides {
+            if crate::fold::waits_for_event(aside.hold) && is_over(&aside.mailbox, aside.hold.reason) {
+                aside.hold.until = now;
+                self.timers.aside(now, &aside.mailbox, *source);
+            }
+        }
+    }
+}

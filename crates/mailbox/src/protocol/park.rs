@@ -1,0 +1,93 @@
+//! Out of the window, into the journal.
+
+use mailrail_types::{HoldReason, MailboxKey, Timestamp};
+
+use super::Protocol;
+use crate::entry::{Aside, Entry, Head, Hold, Kind, Link, Park, Source};
+use crate::window::{Meanwhile, Slot};
+
+impl Protocol {
+    /// Sends one record of the window to its backlog. It stays open until its entry was read back (I5).
+    pub(super) fn park(&mut self, source: Source, mailbox: &MailboxKey, link: Link, hold: Hold) {
+        if let Some(open) = self.window.get_mut(source) {
+            open.slot = Slot::Parking(Meanwhile::default());
+        }
+        let lane = self.lane(mailbox);
+        lane.parking += 1;
+        match link {
+            Link::First => lane.stretches.push((source, source)),
+            Link::Before(_) => lane.stretches.insert(0, (source, source)),
+            Link::After(last) => {
+                if let Some(stretch) = lane.stretches.iter_mut().find(|(_, end)| *end == last) {
+                    stretch.1 = source;
+                }
+            }
+        }
+        self.send(Kind::Park(Park { mailbox: mailbox.clone(), source, link, hold }));
+    }
+
+    pub(super) fn send(&mut self, kind: Kind) {
+        self.outbox.push(Entry { epoch: self.epoch, kind });
+    }
+
+    /// Parks all that the window holds of a mailbox, in order; the first of it waits for `hold`, the others for their turn.
+    /// While older entries are on their way it is put off until they were read back: a stretch is sent whole.
+    pub(super) fn block(&mut self, mailbox: &MailboxKey, hold: Hold) {
+        let stretches_max = self.config.stretches_max;
+        let lane = self.lane(mailbox);
+        if lane.parking > 0 || lane.clearing {
+            lane.block_next = Some(hold);
+            return;
+        }
+        let first = match lane.stretches.first() {
+            None => Link::First,
+            Some((first, _)) if lane.stretches.len() < stretches_max => Link::Before(*first),
+            // So many takeovers in a row without an end of this backlog: what is left is retried where it is.
+            Some(_) => return,
+        };
+        lane.block_next = None;
+        let queue = std::mem::take(&mut lane.queue);
+        let mut link = first;
+        for source in queue {
+            let hold = match link {
+                Link::After(_) => Hold { reason: HoldReason::BehindHead, until: hold.until },
+                Link::First | Link::Before(_) => hold,
+            };
+            self.park(source, mailbox, link, hold);
+            link = Link::After(source);
+        }
+    }
+
+    /// Whether another delivery of the mailbox may be set aside.
+    pub(super) fn has_room_aside(&self, mailbox: &MailboxKey) -> bool {
+        let of_mailbox = self.fold.backlog(mailbox).map_or(0, |backlog| backlog.asides.len());
+        let leaving = self.lanes.get(mailbox).map_or(0, |lane| lane.leaving);
+        of_mailbox + leaving < self.config.mailbox_asides_max
+            && self.fold.asides() + self.asides_sent < self.config.asides_max
+    }
+
+    /// Sets a record of the window aside: the mailbox goes on without it.
+    pub(super) fn set_aside(&mut self, source: Source, mailbox: &MailboxKey, head: Head) {
+        if let Some(open) = self.window.get_mut(source) {
+            open.slot = Slot::Parking(Meanwhile::default());
+        }
+        self.asides_sent += 1;
+        let lane = self.lane(mailbox);
+        lane.queue.retain(|queued| *queued != source);
+        lane.leaving += 1;
+        self.send(Kind::Aside(Aside { mailbox: mailbox.clone(), content: None, head }));
+    }
+
+    /// The window's part of a mailbox waits for `hold`. What waits for long is parked (I8).
+    pub(super) fn hold(&mut self, mailbox: &MailboxKey, hold: Hold, now: Timestamp) {
+        self.holds.insert(mailbox.clone(), hold);
+        self.timers.due(hold.until, mailbox);
+        let since = *self.held_since.entry(mailbox.clone()).or_insert(now);
+        if !self.lane(mailbox).queue.is_empty() && self.rules.slow_parks {
+            let limit = since.plus(self.config.park_after);
+            if hold.until > limit || now >= limit {
+                self.block(mailbox, hold);
+            }
+        }
+    }
+}

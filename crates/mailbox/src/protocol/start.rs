@@ -1,0 +1,161 @@
+//! Which delivery may go next.
+
+use mailrail_types::{History, MailboxKey, Timestamp};
+
+use super::Protocol;
+use super::flight::Flight;
+use crate::entry::{Source, State};
+use crate::lane::{Rest, Turn};
+use crate::ready::Item;
+use crate::window::Slot;
+
+/// A delivery whose attempt starts now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Started {
+    /// The delivery.
+    pub source: Source,
+    /// Its attempts, where they are newer than its content says.
+    pub history: Option<History>,
+}
+
+/// Where the next delivery of a mailbox stands.
+enum Candidate {
+    Window(Source),
+    Backlog(Source),
+}
+
+impl Protocol {
+    /// Whether something may be ready to start.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.stopping && !self.ready.is_empty()
+    }
+
+    /// The next delivery to attempt, if one may go. From here to [`Protocol::settle`] nothing else of a strict mailbox goes
+    /// (I12). `lease`: whether the ownership is sure for long enough (I10).
+    pub fn start(&mut self, now: Timestamp, lease: bool) -> Option<Started> {
+        if self.stopping || (!lease && self.rules.lease) {
+            return None;
+        }
+        while let Some(item) = self.ready.pop() {
+            let started = match item {
+                Item::Mailbox(mailbox) => self.start_of_mailbox(&mailbox, now),
+                Item::Aside(source) => self.start_aside(source, now),
+            };
+            if started.is_some() {
+                return started;
+            }
+        }
+        None
+    }
+
+    fn start_of_mailbox(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Started> {
+        let lane = self.lanes.get_mut(mailbox)?;
+        lane.is_ready = false;
+        let candidate = self.candidate(mailbox, now);
+        let started = match candidate {
+            Some(Candidate::Window(source)) => {
+                if let Some(open) = self.window.get_mut(source) {
+                    open.slot = Slot::Running;
+                }
+                Some(Started { source, history: None })
+            }
+            Some(Candidate::Backlog(source)) => {
+                let lane = self.lane(mailbox);
+                if let Some(ahead) = lane.turn_of(source) {
+                    ahead.turn = Turn::Running;
+                }
+                Some(Started { source, history: self.history_of_head(mailbox, source) })
+            }
+            None => {
+                self.settle_down(mailbox);
+                None
+            }
+        }?;
+        let lane = self.lane(mailbox);
+        lane.running += 1;
+        debug_assert!(
+            lane.running <= 1 || lane.traits.tolerant || !self.rules.one_flight,
+            "a strict mailbox has one attempt at a time (I12)"
+        );
+        self.flights.insert(started.source, Flight::new(mailbox));
+        self.timers.slow(now.plus(self.config.park_after), started.source);
+        self.flights.entry(started.source).and_modify(|flight| {
+            flight.deadline = now.plus(self.config.attempt_timeout);
+        });
+        self.make_ready(mailbox);
+        Some(started)
+    }
+
+    fn candidate(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Candidate> {
+        let hold = self.hold_of(mailbox).filter(|hold| hold.until > now);
+        if let Some(hold) = hold {
+            self.timers.due(hold.until, mailbox);
+            return None;
+        }
+        let one_flight = self.rules.one_flight;
+        let has_room_aside = self.has_room_aside(mailbox);
+        let lane = self.lanes.get(mailbox)?;
+        let full = lane.running >= lane.traits.flights_max(has_room_aside) && one_flight;
+        if lane.clearing || full || (lane.saving > 0 && self.rules.durable_attempts) {
+            return None;
+        }
+        let window = &self.window;
+        let queued = |source: &Source| window.get(*source).is_some_and(|open| open.slot == Slot::Queued);
+        if let Some(source) = lane.queue.iter().copied().find(queued) {
+            return Some(Candidate::Window(source));
+        }
+        let nothing_older = lane.queue.is_empty() || !self.rules.no_overtaking;
+        if nothing_older { self.candidate_of_backlog(mailbox, now) } else { None }
+    }
+
+    fn candidate_of_backlog(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Candidate> {
+        let lowest = self.fold.backlog(mailbox)?.stretches.first()?.first;
+        let has_room_aside = self.has_room_aside(mailbox);
+        let lane = self.lanes.get_mut(mailbox)?;
+        let head_holds = !lane.traits.tolerant || !has_room_aside;
+        if lane.stretches.first().is_none_or(|(first, _)| *first != lowest) && self.rules.no_overtaking {
+            // Something older is on its way into the backlog.
+            return None;
+        }
+        let mut soonest: Option<Timestamp> = None;
+        for ahead in &lane.ahead {
+            match ahead.turn {
+                Turn::Queued { until } if until <= now => {
+                    let source = ahead.source;
+                    if self.window.next() <= source && self.rules.no_overtaking {
+                        self.unfetched.entry(source).or_default().push(mailbox.clone());
+                        return None;
+                    }
+                    return Some(Candidate::Backlog(source));
+                }
+                Turn::Queued { until } => soonest = Some(soonest.map_or(until, |s| s.min(until))),
+                Turn::Running | Turn::Ended { .. } => {}
+            }
+            if head_holds && !matches!(ahead.turn, Turn::Ended { .. }) {
+                break;
+            }
+        }
+        if let Some(soonest) = soonest {
+            self.timers.due(soonest, mailbox);
+        } else if matches!(lane.rest, Rest::From { .. })
+            && lane.ahead.iter().all(|ahead| ahead.turn != Turn::Running || lane.traits.tolerant)
+            && !lane.wants
+        {
+            lane.wants = true;
+            self.wanting.insert(mailbox.clone());
+        }
+        None
+    }
+
+    /// Attempts of a backlog's head that its content does not tell of.
+    fn history_of_head(&self, mailbox: &MailboxKey, source: Source) -> Option<History> {
+        let head = self.fold.backlog(mailbox)?.head.as_ref()?;
+        head.history.clone().filter(|_| head.source == source)
+    }
+
+    /// The state entry of a head that was tried and waits.
+    pub(super) fn state_of(mailbox: &MailboxKey) -> State {
+        State { mailbox: mailbox.clone(), drained: None, head: None }
+    }
+}

@@ -1,0 +1,122 @@
+//! What happens because time passes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use mailrail_types::{HoldReason, MailboxKey, Timestamp};
+
+use super::Protocol;
+use crate::entry::{Head, Hold, Source};
+use crate::window::Slot;
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// A mailbox may go on.
+    Due(MailboxKey),
+    /// A delivery aside may go.
+    Aside(Source, MailboxKey),
+    /// An attempt has taken long (I8).
+    Slow(Source),
+    /// An end was not written yet.
+    Save(MailboxKey),
+}
+
+/// Timers, earliest first. One that is out of date when its time comes does nothing.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    order: BinaryHeap<Reverse<(Timestamp, Timer)>>,
+    /// The earliest time that is set for a mailbox: a later one is set when that has come. So a mailbox that is asked again
+    /// and again while it waits keeps one timer.
+    due: BTreeMap<MailboxKey, Timestamp>,
+}
+
+impl Timers {
+    pub(super) fn due(&mut self, at: Timestamp, mailbox: &MailboxKey) {
+        if self.due.get(mailbox).is_none_or(|set| at < *set) {
+            self.due.insert(mailbox.clone(), at);
+            self.order.push(Reverse((at, Timer::Due(mailbox.clone()))));
+        }
+    }
+
+    pub(super) fn aside(&mut self, at: Timestamp, mailbox: &MailboxKey, source: Source) {
+        self.order.push(Reverse((at, Timer::Aside(source, mailbox.clone()))));
+    }
+
+    pub(super) fn slow(&mut self, at: Timestamp, source: Source) {
+        self.order.push(Reverse((at, Timer::Slow(source))));
+    }
+
+    pub(super) fn save(&mut self, at: Timestamp, mailbox: &MailboxKey) {
+        self.order.push(Reverse((at, Timer::Save(mailbox.clone()))));
+    }
+
+    fn pop(&mut self, now: Timestamp) -> Option<Timer> {
+        let Reverse((at, _)) = self.order.peek()?;
+        let at = *at;
+        if at > now {
+            return None;
+        }
+        let Reverse((_, timer)) = self.order.pop()?;
+        if let Timer::Due(mailbox) = &timer
+            && self.due.get(mailbox) == Some(&at)
+        {
+            self.due.remove(mailbox);
+        }
+        Some(timer)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    fn next(&self) -> Option<Timestamp> {
+        self.order.peek().map(|Reverse((at, _))| *at)
+    }
+}
+
+impl Protocol {
+    /// Lets time pass: to be called when [`Protocol::next_wake`] has come.
+    pub fn tick(&mut self, now: Timestamp) {
+        while let Some(timer) = self.timers.pop(now) {
+            match timer {
+                Timer::Due(mailbox) => self.mailbox_is_due(&mailbox, now),
+                Timer::Aside(source, mailbox) => self.aside_is_due(&mailbox, source, now),
+                Timer::Slow(source) => self.is_slow(source, now),
+                Timer::Save(mailbox) => self.save(&mailbox),
+            }
+        }
+    }
+
+    /// When something is to happen because time passes.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        self.timers.next()
+    }
+
+    fn mailbox_is_due(&mut self, mailbox: &MailboxKey, now: Timestamp) {
+        let known = self.lanes.contains_key(mailbox) || self.fold.backlog(mailbox).is_some();
+        if !known {
+            return;
+        }
+        match self.hold_of(mailbox).filter(|hold| hold.until > now) {
+            Some(hold) => self.timers.due(hold.until, mailbox),
+            None => self.make_ready(mailbox),
+        }
+    }
+
+    /// An attempt has run for long: its delivery leaves the window, and the attempt goes on.
+    fn is_slow(&mut self, source: Source, now: Timestamp) {
+        let Some(flight) = self.flights.get(&source).filter(|flight| !flight.ended) else { return };
+        let (mailbox, deadline) = (flight.mailbox.clone(), flight.deadline);
+        let in_window = self.window.get(source).is_some_and(|open| open.slot == Slot::Running);
+        if !in_window || !self.rules.slow_parks {
+            return;
+        }
+        let hold = Hold { reason: HoldReason::Slow, until: deadline.max(now) };
+        if self.lane(&mailbox).traits.tolerant && self.has_room_aside(&mailbox) {
+            self.set_aside(source, &mailbox, Head { source, hold, history: None });
+        } else {
+            self.block(&mailbox, hold);
+        }
+    }
+}
