@@ -45,6 +45,8 @@ pub(crate) struct Turned {
 /// however this ends.
 pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -> Turn {
     let delivery = &*turned.delivery;
+    #[cfg(test)]
+    crate::tests::panic_on_poison(&delivery.event.body);
     let endpoint = tokio::select! {
         biased;
         () = turned.stop.cancelled() => return Turn::NotStarted,

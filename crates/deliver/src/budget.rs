@@ -59,3 +59,19 @@ impl Drop for Share {
 fn signed(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
+
+/// Counts an owned partition, however its owner ends.
+pub(crate) struct Owned(DeliverMetrics);
+
+impl Owned {
+    pub(crate) fn new(metrics: DeliverMetrics) -> Self {
+        metrics.partitions.inc();
+        Self(metrics)
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.partitions.dec();
+    }
+}

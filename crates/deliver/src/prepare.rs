@@ -66,20 +66,11 @@ pub(crate) fn prepare<'a>(
             .map_or(Ok(Method::POST), |f| f.method.parse())
             .map_err(|_| "its method is not valid".to_owned())?,
         url: forwarded
-            .map_or(Cow::Borrowed(&*endpoint.url), |f| Cow::Owned(cell_url(&endpoint.url, &f.path))),
+            .map_or(Cow::Borrowed(&*endpoint.url), |f| Cow::Owned(mailrail_surfaces::cell_url(&endpoint.url, &f.path))),
         headers: headers.0,
         body: delivery.event.body.clone(),
         timeout: endpoint.timeout.map_or(timeout, |own| own.min(timeout)),
     })
-}
-
-/// Where a forwarded webhook goes: the cell's URL, and what followed the integration in the path it came by.
-fn cell_url(base: &str, path: &str) -> String {
-    let (base, base_query) = base.split_once('?').unwrap_or((base, ""));
-    let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let base = if path.starts_with('/') { base.trim_end_matches('/') } else { base };
-    let query: Vec<&str> = [base_query, query].into_iter().filter(|q| !q.is_empty()).collect();
-    if query.is_empty() { format!("{base}{path}") } else { format!("{base}{path}?{}", query.join("&")) }
 }
 
 /// The headers that say what the body is: those of the provider for a forwarded webhook, CloudEvents otherwise.
@@ -147,22 +138,5 @@ impl Headers {
 
     fn add_attribute(&mut self, name: &str, value: &str) -> Result<(), Unsendable> {
         self.add(&format!("ce-{name}"), percent_encode(value.as_bytes(), HEADER_VALUE).to_string())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_forwarded_path_goes_behind_the_cells_own() {
-        assert_eq!(cell_url("https://us.example.com/hooks", ""), "https://us.example.com/hooks");
-        assert_eq!(
-            cell_url("https://us.example.com/hooks/", "/a/b?x=1"),
-            "https://us.example.com/hooks/a/b?x=1"
-        );
-        assert_eq!(cell_url("https://us.example.com/h?k=1", "/a?x=2"), "https://us.example.com/h/a?k=1&x=2");
-        assert_eq!(cell_url("https://us.example.com/h?k=1", ""), "https://us.example.com/h?k=1");
-        assert_eq!(cell_url("https://us.example.com/h", "?x=2"), "https://us.example.com/h?x=2");
     }
 }

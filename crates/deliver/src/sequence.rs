@@ -7,18 +7,20 @@ use std::collections::HashMap;
 
 use mailrail_mailbox::{Place, Source};
 use mailrail_types::{Delivery, EndpointId, TenantId};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Keys that are counted at a time. Beyond that a new series starts for all of them: memory is bounded, and a receiver sees a
 /// new epoch, not a gap.
 const KEYS_MAX: usize = 100_000;
 
-/// What is numbered: the deliveries of an endpoint about one thing, or those about nothing, by their mailbox.
-type Key = (TenantId, EndpointId, Option<Box<str>>, u32);
+/// What is numbered: the deliveries of an endpoint about one thing; those about nothing, by their mailbox.
+type Key = (TenantId, EndpointId, u64);
 
 /// The number of one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sequence {
     number: u64,
+    key: u64,
     partition: u32,
     epoch: Place,
     series: u32,
@@ -26,10 +28,10 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// A structured field item (RFC 9651): the number, and which series and record it belongs to.
+    /// A structured field item (RFC 9651): the number, what it counts, and which series and record it belongs to.
     pub(crate) fn header(self) -> String {
-        let Self { number, partition, epoch, series, source } = self;
-        format!("{number};epoch=\"{partition}.{epoch}.{series}\";offset={source}")
+        let Self { number, key, partition, epoch, series, source } = self;
+        format!("{number};key=\"{key:016x}\";epoch=\"{partition}.{epoch}.{series}\";offset={source}")
     }
 }
 
@@ -58,13 +60,12 @@ impl Sequences {
             self.next.clear();
             self.series += 1;
         }
-        let ordering_key = delivery.event.ordering_key.as_deref().map(Into::into);
-        let bucket = if ordering_key.is_some() { 0 } else { delivery.mailbox.bucket };
-        let key = (delivery.event.tenant.clone(), delivery.endpoint.clone(), ordering_key, bucket);
+        let hash = hash_of(delivery);
+        let key = (delivery.event.tenant.clone(), delivery.endpoint.clone(), hash);
         let next = self.next.entry(key).or_insert(0);
         *next += 1;
         let (number, partition, epoch, series) = (*next, self.partition, self.epoch, self.series);
-        let sequence = Sequence { number, partition, epoch, series, source };
+        let sequence = Sequence { number, key: hash, partition, epoch, series, source };
         self.given.insert(source, sequence);
         sequence
     }
@@ -72,5 +73,13 @@ impl Sequences {
     /// The delivery has ended.
     pub(crate) fn ended(&mut self, source: Source) {
         self.given.remove(&source);
+    }
+}
+
+/// What the delivery is about, as a receiver tells it apart: the ordering key, or the mailbox of what has none.
+fn hash_of(delivery: &Delivery) -> u64 {
+    match delivery.event.ordering_key.as_deref() {
+        Some(key) => xxh3_64(key.as_bytes()),
+        None => xxh3_64_with_seed(delivery.mailbox.key().as_str().as_bytes(), 1),
     }
 }

@@ -107,26 +107,9 @@ impl Service {
 
 struct Partitions(Arc<Shared>);
 
-/// Counts an owned partition, however its owner ends.
-struct Owned<'a>(&'a DeliverMetrics);
-
-impl<'a> Owned<'a> {
-    fn new(metrics: &'a DeliverMetrics) -> Self {
-        metrics.partitions.inc();
-        Self(metrics)
-    }
-}
-
-impl Drop for Owned<'_> {
-    fn drop(&mut self) {
-        self.0.partitions.dec();
-    }
-}
-
 #[async_trait]
 impl Owner for Partitions {
     async fn own(&self, claim: Claim) -> Owning {
-        let _owned = Owned::new(&self.0.metrics);
         Partition::own(self.0.clone(), claim).await
     }
 }

@@ -1,5 +1,6 @@
 //! Stage two on the embedded log and store, against a real receiver over HTTP.
 
+mod holding;
 mod rig;
 
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use mailrail_demo::receiver::Behaviour;
 use mailrail_types::{CancelReason, DeadReason, History, Outcome, RetryReason, SubscriptionId, Timestamp};
 
+pub(crate) use holding::panic_on_poison;
 use rig::{Rig, quick};
 
 fn script(text: &str) -> Behaviour {

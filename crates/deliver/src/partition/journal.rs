@@ -2,45 +2,51 @@
 
 use bytes::Bytes;
 use mailrail_log::{LogError, NewRecord, StoredRecord};
-use mailrail_mailbox::{Entry, Kind, Place, Scanned};
+use mailrail_mailbox::{Entry, Kind, Place, Scanned, Source};
 use mailrail_wire::{decode_delivery, decode_entry, encode_delivery, encode_entry};
 
 use super::{Partition, Step};
-use crate::config::{BATCH_RECORDS_MAX, ENTRIES_MAX};
+use crate::config::ENTRIES_MAX;
 use crate::contents::Held;
 use crate::decode::traits;
 use crate::takeover::entry;
 
 impl Partition {
     /// Appends the next batch, when there is one and none is on its way.
-    pub(super) fn append_what_waits(&mut self) {
-        let Some(batch) = self.protocol.take_batch(ENTRIES_MAX, self.shared.now()) else { return };
-        let records = batch.iter().map(|entry| self.journal_record(entry)).collect();
+    ///
+    /// # Errors
+    /// When what is to be parked is not at hand: written without it, it would be lost.
+    pub(super) fn append_what_waits(&mut self) -> Result<(), LogError> {
+        let Some(batch) = self.protocol.take_batch(ENTRIES_MAX, self.shared.now()) else { return Ok(()) };
+        let records = batch.iter().map(|entry| self.journal_record(entry)).collect::<Result<_, _>>()?;
         let (shared, partition) = (self.shared.clone(), self.claim.partition);
         self.tasks.spawn(async move {
             Step::Appended(shared.log.append(&shared.config.journal_topic, partition, records).await)
         });
+        Ok(())
     }
 
-    fn journal_record(&self, entry: &Entry) -> NewRecord {
+    fn journal_record(&self, entry: &Entry) -> Result<NewRecord, LogError> {
         let (mailbox, content) = match &entry.kind {
-            Kind::Park(park) => (Some(&park.mailbox), self.content(park.source)),
-            Kind::Aside(aside) if aside.content.is_none() => {
-                (Some(&aside.mailbox), self.content(aside.head.source))
+            Kind::Park(park) => (Some(&park.mailbox), Some(park.source)),
+            Kind::Aside(aside) => {
+                (Some(&aside.mailbox), aside.content.is_none().then_some(aside.head.source))
             }
             Kind::State(state) => (Some(&state.mailbox), None),
             Kind::Clear { mailbox } | Kind::AsideEnded { mailbox, .. } => (Some(mailbox), None),
-            _ => (None, None),
+            Kind::Claim(_) | Kind::HandOff(_) | Kind::Snapshot(_) | Kind::Trial { .. } => (None, None),
         };
+        let content = content.map(|source| self.content(source)).transpose()?;
         let key = mailbox.map(|mailbox| Bytes::copy_from_slice(mailbox.as_str().as_bytes()));
         let value = encode_entry(entry, content.as_deref());
-        NewRecord { key: key.unwrap_or_default(), value, headers: Vec::new() }
+        Ok(NewRecord { key: key.unwrap_or_default(), value, headers: Vec::new() })
     }
 
-    fn content(&self, source: Place) -> Option<Bytes> {
+    fn content(&self, source: Source) -> Result<Bytes, LogError> {
         let held = self.contents.get(source);
         debug_assert!(held.is_some(), "what is parked is at hand");
         held.map(|held| encode_delivery(&held.delivery))
+            .ok_or_else(|| LogError::Unavailable(format!("delivery {source} is to be parked and is not at hand")))
     }
 
     /// Entries come back from the journal.
@@ -125,6 +131,3 @@ impl Partition {
 fn unreadable(place: Place, error: &mailrail_wire::Error) -> LogError {
     LogError::Unavailable(format!("what is parked at {place} of the journal cannot be read: {error}"))
 }
-
-/// A batch of the tail is small enough that the loop sees everything else often.
-const _: () = assert!(BATCH_RECORDS_MAX <= 1000);

@@ -19,7 +19,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::attempt::Turn;
-use crate::budget::Share;
+use crate::budget::{Owned, Share};
 use crate::config::{BATCH_RECORDS_MAX, DELIVERIES_MAX, RECENT_IDS};
 use crate::contents::Contents;
 use crate::permit::Permit;
@@ -154,9 +154,11 @@ impl Partition {
     async fn run(&mut self) -> Result<End, LogError> {
         let mut tick = tokio::time::interval(self.shared.config.commit_interval);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.go_on()?;
+        let _owned = Owned::new(self.shared.metrics.clone());
         loop {
-            self.go_on();
-            if self.is_drained() {
+            self.go_on()?;
+            if self.is_drained()? {
                 return Ok(End::Drained);
             }
             let draining = self.last_word.is_some();
@@ -182,10 +184,10 @@ impl Partition {
     }
 
     /// Everything that follows without waiting.
-    fn go_on(&mut self) {
+    fn go_on(&mut self) -> Result<(), LogError> {
         let now = self.shared.now();
         self.protocol.tick(now);
-        self.append_what_waits();
+        self.append_what_waits()?;
         self.scan_what_is_wanted();
         if self.waiting.is_none() && self.protocol.has_ready() {
             let shared = self.shared.clone();
@@ -193,6 +195,7 @@ impl Partition {
         }
         self.forget();
         self.share.set(self.protocol.records(), self.protocol.bytes(), self.held());
+        Ok(())
     }
 
     fn held(&self) -> usize {
@@ -219,22 +222,19 @@ impl Partition {
     }
 
     /// Says the last word once nothing runs any more or the time is up; done when that is in the journal.
-    fn is_drained(&mut self) -> bool {
-        let Some(last_word) = self.last_word else { return false };
-        if !self.handed_off {
-            let over = Instant::now() >= last_word;
-            if !over && (!self.tasks.is_empty() || !self.protocol.is_quiet()) {
-                self.protocol.save_all();
-                self.append_what_waits();
-                return false;
-            }
-            self.protocol.save_all();
-            self.protocol.hand_off();
-            self.append_what_waits();
-            self.handed_off = true;
-            return false;
+    fn is_drained(&mut self) -> Result<bool, LogError> {
+        let Some(last_word) = self.last_word else { return Ok(false) };
+        if self.handed_off {
+            return Ok(self.protocol.is_written());
         }
-        self.protocol.is_written()
+        self.protocol.save_all();
+        let quiet = self.tasks.is_empty() && self.protocol.is_quiet();
+        if quiet || Instant::now() >= last_word {
+            self.protocol.hand_off();
+            self.handed_off = true;
+        }
+        self.append_what_waits()?;
+        Ok(false)
     }
 
     fn fenced(&self, fenced: Fenced) -> LogError {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use mailrail_demo::receiver::{Receiver, ReceiverEndpoint, ReceiverHandle, ReceiverSettings, json_order};
 use mailrail_egress::{Egress, EgressConfig, UrlPolicy};
 use mailrail_log::{LocalLog, Log, NewRecord, StoppedPartitions, StoredRecord, TopicSpec};
-use mailrail_mailbox::Limits;
+use mailrail_mailbox::{Kind, Limits};
 use mailrail_policy::RetrySchedule;
 use mailrail_store::{Directory, EncryptionKey, Store, TenantSetup};
 use mailrail_telemetry::Metrics;
@@ -36,6 +36,7 @@ pub(super) struct Rig {
     waits: Vec<Duration>,
     secret: Secret,
     class: &'static str,
+    head_max_age: Option<Duration>,
     stop_following: CancellationToken,
     _folder: tempfile::TempDir,
 }
@@ -109,6 +110,7 @@ impl Rig {
             waits: vec![Duration::from_millis(20); 3],
             secret,
             class: "strict",
+            head_max_age: None,
             stop_following,
             _folder: folder,
         };
@@ -132,7 +134,68 @@ impl Rig {
         self.apply(&["sub", id]).await;
     }
 
+    /// What is tried longer at the head of a strict mailbox is given up.
+    pub(super) async fn with_head_max_age(mut self, max: Duration) -> Self {
+        self.head_max_age = Some(max);
+        self.apply(&["sub"]).await;
+        self
+    }
+
+    pub(super) async fn pause(&self) {
+        let seq = self.store.pause_endpoint(&name("acme"), &name("main"), "test").await.expect("paused");
+        self.directory.reached(seq).await;
+    }
+
+    pub(super) async fn resume(&self) {
+        let seq = self.store.resume_endpoint(&name("acme"), &name("main")).await.expect("resumed");
+        self.directory.reached(seq).await;
+    }
+
+    /// Deletes the subscription, and with it what is owed to it.
+    pub(super) async fn unsubscribe(&self) {
+        let setup = TenantSetup { subscriptions: Vec::new(), ..self.setup(&[]) };
+        let applied = self.store.apply(&[setup], true).await.expect("applied");
+        self.directory.reached(applied.seq).await;
+    }
+
+    /// What the journal of partition 0 holds, by kind.
+    pub(super) async fn journal(&self) -> Vec<Kind> {
+        let entry = |r: &StoredRecord| mailrail_wire::decode_entry(&r.value).expect("entry").0.kind;
+        self.read("journal").await.iter().map(entry).collect()
+    }
+
+    /// Waits until so much is parked.
+    pub(super) async fn wait_held(&self, count: i64) {
+        while self.metrics.deliver.held.get() < count {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until the group has committed that the first `count` records of partition 0 are done or parked.
+    pub(super) async fn wait_passed(&self, count: u64) {
+        loop {
+            let committed = self.log.committed("deliver", "deliveries", 0).await.expect("committed");
+            if committed.is_some_and(|c| c.offset >= count) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// A delivery of another mailbox of the same partition, to the endpoint that is always up.
+    pub(super) fn other(&self, n: u64) -> Delivery {
+        let mut delivery = self.delivery_with_body(&format!("other-{n}"), b"{}");
+        delivery.endpoint = name("other");
+        delivery.mailbox.endpoint = name("other");
+        delivery
+    }
+
     async fn apply(&self, subscriptions: &[&str]) {
+        let applied = self.store.apply(&[self.setup(subscriptions)], false).await.expect("applied");
+        self.directory.reached(applied.seq).await;
+    }
+
+    fn setup(&self, subscriptions: &[&str]) -> TenantSetup {
         let endpoint = |id: &str| Endpoint {
             id: name(id),
             app: name("app"),
@@ -141,7 +204,7 @@ impl Rig {
             headers: vec![("x-team".to_owned(), "pay".to_owned())],
             class: name(self.class),
             timeout: None,
-            head_max_age: None,
+            head_max_age: self.head_max_age,
             paused: false,
         };
         let subscription = |id: &&str| Subscription {
@@ -151,14 +214,12 @@ impl Rig {
             event_types: vec!["t".to_owned()],
             filter: None,
         };
-        let setup = TenantSetup {
+        TenantSetup {
             apps: vec![App { id: name("app"), name: String::new() }],
             endpoints: vec![endpoint("main").into(), endpoint("other").into()],
             subscriptions: subscriptions.iter().map(subscription).collect(),
             ..TenantSetup::new(Tenant { id: name("acme"), name: String::new(), source_class: name("strict") })
-        };
-        let applied = self.store.apply(&[setup], false).await.expect("applied");
-        self.directory.reached(applied.seq).await;
+        }
     }
 
     pub(super) fn run(&self) -> Run {
@@ -249,10 +310,7 @@ impl Rig {
 
     pub(super) async fn append_to_other_partition(&self, range: Range<u64>) {
         for n in range {
-            let mut delivery = self.delivery_with_body(&format!("other-{n}"), b"{}");
-            delivery.endpoint = name("other");
-            delivery.mailbox.endpoint = name("other");
-            self.append_at(1, mailrail_wire::encode_delivery(&delivery)).await;
+            self.append_at(1, mailrail_wire::encode_delivery(&self.other(n))).await;
         }
     }
 
@@ -269,11 +327,13 @@ impl Rig {
         self.log.append("deliveries", partition, vec![record]).await.expect("appended");
     }
 
-    /// Waits until the group has committed that the first `count` records of partition 0 are done, and nothing is parked.
+    /// Waits until both partitions are owned, the first `count` records of partition 0 are done, and nothing is parked.
     pub(super) async fn wait_done(&self, count: u64) {
         loop {
             let committed = self.log.committed("deliver", "deliveries", 0).await.expect("committed");
-            if committed.is_some_and(|c| c.offset >= count) && self.metrics.deliver.held.get() == 0 {
+            let deliver = &self.metrics.deliver;
+            let owned = deliver.partitions.get() == i64::from(PARTITIONS) && deliver.held.get() == 0;
+            if owned && committed.is_some_and(|c| c.offset >= count) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
