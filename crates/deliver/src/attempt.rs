@@ -13,6 +13,7 @@ use mailrail_types::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::gate::Waker;
 use crate::permit::Permit;
 use crate::prepare::prepare;
 use crate::resolve::resolve;
@@ -37,6 +38,7 @@ pub(crate) struct Turned {
     pub(crate) sequence: Sequence,
     pub(crate) strict: bool,
     pub(crate) lease: Lease,
+    pub(crate) waker: Waker,
     pub(crate) stop: CancellationToken,
 }
 
@@ -66,6 +68,11 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
                 return Turn::Attempted(without_request(delivery, started, end, unsendable(problem)));
             }
         };
+    let mailbox = delivery.mailbox.key();
+    let pass = match shared.gates.enter(&delivery.event.tenant, &endpoint, &mailbox, &turned.waker, started) {
+        Ok(pass) => pass,
+        Err(hold) => return Turn::Held(Hold { until: hold.until.min(delivery.deadline), ..hold }),
+    };
     // The last look before the first side effect (I10): this task may have been stopped for long.
     if !turned.lease.holds(Instant::now()) {
         return Turn::NotStarted;
@@ -74,12 +81,14 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
     let ended = shared.now();
     let outcome = verdict(shared, turned, &endpoint, number, &reply, ended);
     shared.metrics.attempt_seconds.observe(ended.since(started).as_secs_f64());
-    Turn::Attempted(Attempt {
+    let attempt = Attempt {
         number,
         duration_ms: u32::try_from(ended.since(started).as_millis()).unwrap_or(u32::MAX),
         result: reply.result,
         ..without_request(delivery, started, outcome, AttemptResult::default())
-    })
+    };
+    pass.report(&attempt, ended, shared.unit_random());
+    Turn::Attempted(attempt)
 }
 
 /// Whether a request may go out now. An end comes first: a paused endpoint keeps its mail to its deadline, not beyond it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mailrail_log::{LeaseTerms, StoppedPartitions};
 use mailrail_mailbox::Limits;
-use mailrail_policy::RetrySchedule;
+use mailrail_policy::{BreakerOptions, RetrySchedule};
 
 /// Settings of stage two.
 #[derive(Debug, Clone)]
@@ -34,6 +34,8 @@ pub struct Config {
     pub attempt_timeout: Duration,
     /// When a failed delivery is tried again.
     pub retry: RetrySchedule,
+    /// When an endpoint that fails is left alone for a while.
+    pub breaker: BreakerOptions,
     /// Where partitions that stand still are counted.
     pub stopped: StoppedPartitions,
     /// Between two commits.
@@ -55,3 +57,6 @@ pub(crate) const BATCH_RECORDS_MAX: usize = 256;
 
 /// Entries appended to the journal at once.
 pub(crate) const ENTRIES_MAX: usize = 256;
+
+/// Mailboxes of a partition that were told to ask again and did not yet. One more asks when its time comes.
+pub(crate) const WOKEN_MAX: usize = 1024;

@@ -2,7 +2,7 @@
 //! cancelled.
 //!
 //! The path of a record, one file for each verb: `decode` → `partition` (its mailbox's turn) → `permit` → `resolve` →
-//! `prepare` → `send` → `settle` → `record`, and `bury` for what is given up. `takeover` is how a partition begins.
+//! `gate` → `prepare` → `send` → `settle` → `record`, and `bury` for what is given up. `takeover` is how a partition begins.
 //!
 //! **Always holds**: a strict mailbox has one delivery in flight, its oldest; what waits is in the journal and holds nothing
 //! else up; a delivery is done only after its end is in the log; an attempt starts only under the lease; a permit is an owned
@@ -17,7 +17,10 @@ mod budget;
 mod bury;
 mod config;
 mod contents;
+mod cut;
 mod decode;
+mod gate;
+mod observe;
 mod partition;
 mod permit;
 mod prepare;

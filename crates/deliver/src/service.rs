@@ -12,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Config;
 use crate::budget::Budget;
+use crate::cut::CutAttempts;
+use crate::gate::Gates;
 use crate::partition::Partition;
 use crate::permit::Permits;
 
@@ -28,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) egress: Egress,
     pub(crate) permits: Permits,
+    pub(crate) gates: Arc<Gates>,
+    pub(crate) cut: CutAttempts,
     pub(crate) budget: Budget,
     pub(crate) metrics: DeliverMetrics,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
@@ -72,6 +76,7 @@ impl Service {
     ) -> Result<Self, LogError> {
         let (readers, journals, backlogs) = (log.readers()?, log.readers()?, log.readers()?);
         let permits = Permits::new(config.attempts_in_flight_max, metrics.clone());
+        let gates = Arc::new(Gates::new(config.breaker));
         let budget = Budget::new(config.bytes_max);
         Ok(Self(Arc::new(Shared {
             config,
@@ -82,6 +87,8 @@ impl Service {
             directory,
             egress,
             permits,
+            gates,
+            cut: CutAttempts::default(),
             budget,
             metrics,
             clock,

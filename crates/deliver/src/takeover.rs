@@ -1,6 +1,6 @@
 //! From an assignment to an owner at work: claim, position, journal, and only then the first delivery (I3).
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mailrail_log::{Bounds, Claim, LogError, NewRecord, Offset, Reader};
 use mailrail_mailbox::{Checkpoint, Config, Entry, Fold, Kind, Mark, Place, Protocol};
@@ -8,6 +8,7 @@ use mailrail_wire::{decode_entry, encode_entry};
 use tokio::time::Instant;
 
 use crate::config::BATCH_RECORDS_MAX;
+use crate::observe::taken_over;
 use crate::service::Shared;
 
 /// A partition that was taken over.
@@ -23,6 +24,12 @@ pub(crate) struct Taken {
     pub(crate) mark: Option<Mark>,
 }
 
+/// How often a partition is claimed anew when the journal has a hole where the committed position points. It is the sign of a
+/// successor that trimmed meanwhile, and only when it stays of data that is gone.
+const CLAIMS_MAX: u32 = 3;
+/// Between those claims.
+const CLAIM_PAUSE: Duration = Duration::from_millis(700);
+
 /// Takes a partition over.
 ///
 /// # Errors
@@ -30,51 +37,35 @@ pub(crate) struct Taken {
 /// again.
 pub(crate) async fn take_over(shared: &Shared, claim: &Claim) -> Result<Taken, LogError> {
     let started = Instant::now();
-    let partition = claim.partition;
-    let epoch = write_claim(shared, partition).await?;
-    // Asked for after the claim is in the journal: whatever the owner before parked and committed stands before it.
-    let found = claim.find_position().await;
-    let mut from = Checkpoint::read(found.at.offset, &found.at.metadata);
-    let journal = bounds(shared, &shared.config.journal_topic, partition).await?;
-    let start = match from.snapshot {
-        Some(snapshot) if snapshot >= epoch => {
-            return Err(out_of_range(&shared.config.journal_topic, partition, snapshot, journal));
+    let mut claims = 1;
+    let (mut restored, mut from, first) = loop {
+        match restore(shared, claim).await {
+            Err(LogError::OutOfRange { .. }) if claims < CLAIMS_MAX => claims += 1,
+            restored => break restored?,
         }
-        Some(snapshot) => snapshot,
-        None => journal.low,
+        tokio::time::sleep(CLAIM_PAUSE).await;
     };
-    let restored = restore(shared, partition, start, epoch).await?;
-    if start > 0 && restored.fold.snapshot().is_none() {
-        // What is below was trimmed, and nothing says what it was.
-        return Err(out_of_range(&shared.config.journal_topic, partition, 0, journal));
-    }
-    if found.first
-        && let Some(done_below) = restored.fold.done_below()
-    {
+    let partition = claim.partition;
+    if first && let Some(done_below) = restored.fold.done_below() {
         // The group forgot its position; the journal did not.
         tracing::warn!(partition, offset = done_below, "no committed offset: the journal's is taken");
         from = Checkpoint::at(done_below);
     }
     let mark = from.mark;
-    let deliveries = open_deliveries(shared, partition, &from).await?;
+    let (deliveries, end) = open_deliveries(shared, partition, &from).await?;
+    taken_over(&shared.metrics, &restored.fold, &from, end, shared.now());
     let config = Config::new(shared.config.window, shared.config.attempt_timeout);
-    let backlogs = restored.fold.len();
-    let was_handed_off = restored.fold.was_handed_off();
-    let offset = from.offset;
+    let (backlogs, handed_off) = (restored.fold.len(), restored.fold.was_handed_off());
+    let (offset, epoch) = (from.offset, restored.epoch);
     let protocol = Protocol::new(config, restored.fold, epoch, from, shared.now());
     let took = started.elapsed();
     shared.metrics.takeover_seconds.observe(took.as_secs_f64());
     tracing::info!(
-        partition,
-        epoch,
-        offset,
-        backlogs,
-        handed_off = was_handed_off,
-        unclean = protocol.unclean(),
-        took_ms = took.as_millis(),
-        "partition taken over"
+        partition, epoch, offset, backlogs, handed_off, unclean = protocol.unclean(),
+        took_ms = took.as_millis(), "partition taken over"
     );
-    Ok(Taken { protocol, tail: restored.tail, ahead: restored.ahead, deliveries, mark })
+    let ahead = std::mem::take(&mut restored.ahead);
+    Ok(Taken { protocol, tail: restored.tail, ahead, deliveries, mark })
 }
 
 async fn write_claim(shared: &Shared, partition: u32) -> Result<Place, LogError> {
@@ -93,12 +84,40 @@ fn nonce() -> u64 {
 
 struct Restored {
     fold: Fold,
+    /// Place of our claim.
+    epoch: Place,
     tail: Box<dyn Reader>,
     ahead: Vec<(Place, Entry, usize)>,
 }
 
+/// Claims the partition, asks where the group is, and reads the journal from there through the claim. Also says whether the
+/// group never was anywhere.
+async fn restore(shared: &Shared, claim: &Claim) -> Result<(Restored, Checkpoint, bool), LogError> {
+    let (topic, partition) = (&shared.config.journal_topic, claim.partition);
+    let epoch = write_claim(shared, partition).await?;
+    // Asked for after the claim is in the journal: whatever the owner before parked and committed stands before it.
+    let found = claim.find_position().await;
+    let from = Checkpoint::read(found.at.offset, &found.at.metadata);
+    let journal = bounds(shared, topic, partition).await?;
+    let start = from.snapshot.unwrap_or(journal.low);
+    if start < journal.low || start > epoch {
+        return Err(out_of_range(topic, partition, start, journal));
+    }
+    let restored = read_journal(shared, partition, start, epoch).await?;
+    if start > 0 && restored.fold.snapshot().is_none() {
+        // What is below was trimmed, and nothing says what it was.
+        return Err(out_of_range(topic, partition, 0, journal));
+    }
+    Ok((restored, from, found.first))
+}
+
 /// Reads the journal from `start` through our own claim at `epoch`.
-async fn restore(shared: &Shared, partition: u32, start: Place, epoch: Place) -> Result<Restored, LogError> {
+async fn read_journal(
+    shared: &Shared,
+    partition: u32,
+    start: Place,
+    epoch: Place,
+) -> Result<Restored, LogError> {
     let mut tail = shared.journals.open(&shared.config.journal_topic, partition, start)?;
     let (mut fold, mut ahead) = (Fold::new(start), Vec::new());
     while fold.next() <= epoch {
@@ -111,7 +130,7 @@ async fn restore(shared: &Shared, partition: u32, start: Place, epoch: Place) ->
             }
         }
     }
-    Ok(Restored { fold, tail, ahead })
+    Ok(Restored { fold, epoch, tail, ahead })
 }
 
 /// The entry of a journal record. One that cannot be read stops the partition: what it says about a delivery is not known.
@@ -128,19 +147,19 @@ pub(crate) fn entry(partition: u32, place: Place, value: &bytes::Bytes) -> Resul
 }
 
 /// Opens the deliveries where they are not done. When a record below is known, reading starts there, to see that it is still
-/// the same: a topic that was made anew holds another one.
+/// the same: a topic that was made anew holds another one. Says where the deliveries end, too.
 async fn open_deliveries(
     shared: &Shared,
     partition: u32,
     from: &Checkpoint,
-) -> Result<Box<dyn Reader>, LogError> {
+) -> Result<(Box<dyn Reader>, Offset), LogError> {
     let topic = &shared.config.deliveries_topic;
     let bounds = bounds(shared, topic, partition).await?;
     if from.offset < bounds.low || from.offset > bounds.high {
         return Err(out_of_range(topic, partition, from.offset, bounds));
     }
     let Some(mark) = from.mark.filter(|mark| mark.offset >= bounds.low) else {
-        return shared.readers.open(topic, partition, from.offset);
+        return Ok((shared.readers.open(topic, partition, from.offset)?, bounds.high));
     };
     if mark.offset >= bounds.high {
         return Err(out_of_range(topic, partition, mark.offset, bounds));
@@ -157,7 +176,7 @@ async fn open_deliveries(
         return Err(out_of_range(topic, partition, mark.offset, bounds));
     }
     drop(reader);
-    shared.readers.open(topic, partition, from.offset)
+    Ok((shared.readers.open(topic, partition, from.offset)?, bounds.high))
 }
 
 async fn bounds(shared: &Shared, topic: &str, partition: u32) -> Result<Bounds, LogError> {

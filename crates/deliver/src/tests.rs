@@ -1,5 +1,6 @@
 //! Stage two on the embedded log and store, against a real receiver over HTTP.
 
+mod gates;
 mod holding;
 mod rig;
 

@@ -97,6 +97,14 @@ impl Partition {
                 self.wait_for_log("journal", &problem);
                 return Ok(());
             }
+            Err(error @ LogError::OutOfRange { .. }) => {
+                // A successor of ours trimmed what we still wanted: the end of the journal says so, and ends this owner. While it
+                // does not, the pass is made again.
+                self.protocol.scan_failed();
+                self.scan = None;
+                self.wait_for_log("journal", &error.to_string());
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         for record in batch {

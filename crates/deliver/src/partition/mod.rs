@@ -7,21 +7,24 @@ mod journal;
 mod positions;
 mod turns;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mailrail_log::{Claim, Committed, LogError, Reader, StoredRecord};
 use mailrail_mailbox::{Fenced, Mark, Place, Protocol, RecentIds, Settlement, Source};
-use mailrail_types::DeliveryId;
+use mailrail_types::{DeliveryId, MailboxKey};
+use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::attempt::Turn;
 use crate::budget::{Owned, Share};
-use crate::config::{BATCH_RECORDS_MAX, DELIVERIES_MAX, RECENT_IDS};
+use crate::config::{BATCH_RECORDS_MAX, DELIVERIES_MAX, RECENT_IDS, WOKEN_MAX};
 use crate::contents::Contents;
+use crate::observe::Observed;
+use crate::gate::Waker;
 use crate::permit::Permit;
 use crate::sequence::Sequences;
 use crate::service::Shared;
@@ -82,6 +85,11 @@ pub(crate) struct Partition {
     /// Which delivery an attempt's task is of: a task that panics says no more than its id.
     turns: HashMap<Id, Source>,
     waiting: Option<Waiting>,
+    /// Mailboxes that may ask their endpoint again.
+    woken: mpsc::Receiver<MailboxKey>,
+    /// Those that were told so before it was noted here that they wait.
+    woken_early: HashSet<MailboxKey>,
+    waker: Waker,
     share: Share,
     /// Records whose time is known, to find the newest one below the checkpoint.
     marks: VecDeque<Mark>,
@@ -91,6 +99,7 @@ pub(crate) struct Partition {
     /// The set-up that was last looked at for what waits for it.
     setup: u64,
     trim: positions::Trim,
+    observed: Observed,
     put: Option<Committed>,
     /// When the last word is due, once asked to stop.
     last_word: Option<Instant>,
@@ -113,6 +122,7 @@ impl Partition {
         partition.put_position();
         partition.claim.position.commit_soon();
         let ended = partition.run().await;
+        // What still runs is cut here, and noted as cut when the partition is dropped.
         partition.tasks.shutdown().await;
         match ended? {
             End::Drained => Ok(Some(partition.position())),
@@ -122,6 +132,7 @@ impl Partition {
 
     fn new(shared: Arc<Shared>, claim: Claim, taken: Taken) -> Result<Self, LogError> {
         let Taken { protocol, tail, ahead, deliveries, mark } = taken;
+        let (waker, woken) = mpsc::channel(WOKEN_MAX);
         let mut new = Self {
             sequences: Sequences::new(claim.partition, protocol.epoch()),
             recent: RecentIds::new(RECENT_IDS),
@@ -129,12 +140,16 @@ impl Partition {
             tasks: JoinSet::new(),
             turns: HashMap::new(),
             waiting: None,
+            woken,
+            woken_early: HashSet::new(),
+            waker: Waker(waker),
             share: shared.budget.share(shared.metrics.clone()),
             marks: VecDeque::new(),
             mark,
             read_again: Instant::now(),
             setup: 0,
             trim: positions::Trim::default(),
+            observed: Observed::new(&shared.metrics, protocol.fold(), shared.now()),
             put: None,
             last_word: None,
             handed_off: false,
@@ -176,6 +191,7 @@ impl Partition {
                 batch = next_of(&mut self.scan), if reading && self.scan.is_some() => self.take_scanned(batch)?,
                 permit = permit_of(&mut self.waiting), if self.waiting.is_some() && lease => self.start(permit),
                 () = self.claim.lease.held(), if !lease && self.waiting.is_some() => {}
+                Some(mailbox) = self.woken.recv() => self.wake(mailbox),
                 () = self.shared.directory.changed_since(self.setup), if !draining => self.look_at_setup(),
                 () = tokio::time::sleep(sleep) => {}
                 _ = tick.tick() => self.keep_up(),

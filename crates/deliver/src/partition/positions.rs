@@ -57,9 +57,11 @@ impl Partition {
         Committed { offset: checkpoint.offset, metadata: checkpoint.metadata() }
     }
 
-    fn observe(&self) {
+    fn observe(&mut self) {
+        let now = self.shared.now();
+        self.observed.look(&self.protocol, self.shared.config.window, &self.claim.lease, now);
         if let Some(since) = self.protocol.oldest_open() {
-            self.shared.metrics.prefix_seconds.observe(self.shared.now().since(since).as_secs_f64());
+            self.shared.metrics.prefix_seconds.observe(now.since(since).as_secs_f64());
         }
     }
 

@@ -1,12 +1,13 @@
 //! Turns: deliveries start, and what came of them goes back to the protocol and into the log.
 
 use mailrail_log::{LogError, StoredRecord};
-use mailrail_mailbox::{Settlement, Source};
-use mailrail_types::{Attempt, Outcome};
+use mailrail_mailbox::{Hold, Settlement, Source};
+use mailrail_types::{Attempt, Delivery, HoldReason, MailboxKey, Outcome};
 use tokio::task::{Id, JoinError};
 
 use super::{Partition, Step, Then};
 use crate::attempt::{Turn, Turned, attempt};
+use crate::config::WOKEN_MAX;
 use crate::contents::Held;
 use crate::decode::traits;
 use crate::permit::Permit;
@@ -31,10 +32,17 @@ impl Partition {
                 held.set_history(history);
             }
             let delivery = held.delivery.clone();
+            let strict = !traits(&self.shared.directory, &delivery).tolerant;
+            if strict && let Some(hold) = self.held_by_cut(&delivery) {
+                self.protocol.settle(source, Settlement::Held(hold), self.shared.now());
+                permit = Some(free);
+                continue;
+            }
             let turned = Turned {
                 sequence: self.sequences.number(source, &delivery),
-                strict: !traits(&self.shared.directory, &delivery).tolerant,
+                strict,
                 lease: self.claim.lease.clone(),
+                waker: self.waker.clone(),
                 stop: self.claim.stop.clone(),
                 delivery,
             };
@@ -46,6 +54,23 @@ impl Partition {
             self.turns.insert(task.id(), source);
             if self.protocol.has_ready() {
                 permit = self.shared.permits.try_acquire();
+            }
+        }
+    }
+
+    /// An attempt of an owner before this one, in this process, may still be at work (I12).
+    fn held_by_cut(&self, delivery: &Delivery) -> Option<Hold> {
+        let until = self.shared.cut.runs_until(&delivery.mailbox.key(), self.shared.now())?;
+        Some(Hold { reason: HoldReason::Unfinished, until })
+    }
+
+    /// What runs is cut: it may still be at work where it went.
+    fn note_cut(&self) {
+        let now = self.shared.now();
+        for source in self.turns.values() {
+            if let Some(held) = self.contents.get(*source) {
+                let until = now.plus(self.shared.config.attempt_timeout);
+                self.shared.cut.note(held.delivery.mailbox.key(), until, now);
             }
         }
     }
@@ -87,9 +112,26 @@ impl Partition {
     fn take_turn(&mut self, source: Source, turn: Turn) {
         let now = self.shared.now();
         match turn {
-            Turn::Held(hold) => self.protocol.settle(source, Settlement::Held(hold), now),
+            Turn::Held(hold) => self.hold(source, hold),
             Turn::NotStarted => self.protocol.settle(source, Settlement::NotStarted, now),
             Turn::Attempted(attempt) => self.take_attempt(source, attempt),
+        }
+    }
+
+    /// A delivery may not go now. Its endpoint may have called meanwhile.
+    fn hold(&mut self, source: Source, hold: Hold) {
+        let now = self.shared.now();
+        let mailbox = self.contents.get(source).map(|held| held.delivery.mailbox.key());
+        let called = mailbox.is_some_and(|mailbox| self.woken_early.remove(&mailbox));
+        let until = if called { now } else { hold.until };
+        self.protocol.settle(source, Settlement::Held(Hold { until, ..hold }), now);
+    }
+
+    /// An endpoint calls a mailbox.
+    pub(super) fn wake(&mut self, mailbox: MailboxKey) {
+        let woken = self.protocol.wake_mailbox(&mailbox, self.shared.now());
+        if !woken && self.woken_early.len() < WOKEN_MAX {
+            self.woken_early.insert(mailbox);
         }
     }
 
@@ -143,5 +185,11 @@ impl Partition {
             Step::Recorded { source, written, then: Then::Settle(Settlement::Ended) }
         });
         Ok(())
+    }
+}
+
+impl Drop for Partition {
+    fn drop(&mut self) {
+        self.note_cut();
     }
 }

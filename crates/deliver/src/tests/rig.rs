@@ -9,7 +9,7 @@ use mailrail_demo::receiver::{Receiver, ReceiverEndpoint, ReceiverHandle, Receiv
 use mailrail_egress::{Egress, EgressConfig, UrlPolicy};
 use mailrail_log::{LocalLog, Log, NewRecord, StoppedPartitions, StoredRecord, TopicSpec};
 use mailrail_mailbox::{Kind, Limits};
-use mailrail_policy::RetrySchedule;
+use mailrail_policy::{BreakerOptions, RetrySchedule};
 use mailrail_store::{Directory, EncryptionKey, Store, TenantSetup};
 use mailrail_telemetry::Metrics;
 use mailrail_types::*;
@@ -37,6 +37,8 @@ pub(super) struct Rig {
     secret: Secret,
     class: &'static str,
     head_max_age: Option<Duration>,
+    breaker: BreakerOptions,
+    limits: (Option<u32>, Option<u32>),
     stop_following: CancellationToken,
     _folder: tempfile::TempDir,
 }
@@ -111,6 +113,8 @@ impl Rig {
             secret,
             class: "strict",
             head_max_age: None,
+            breaker: BreakerOptions { failures: 0, ..BreakerOptions::default() },
+            limits: (None, None),
             stop_following,
             _folder: folder,
         };
@@ -138,6 +142,19 @@ impl Rig {
     pub(super) async fn with_head_max_age(mut self, max: Duration) -> Self {
         self.head_max_age = Some(max);
         self.apply(&["sub"]).await;
+        self
+    }
+
+    /// At most so many attempts at the same time, and so many a second, of each endpoint.
+    pub(super) async fn with_limits(mut self, in_flight: Option<u32>, per_second: Option<u32>) -> Self {
+        self.limits = (in_flight, per_second);
+        self.apply(&["sub"]).await;
+        self
+    }
+
+    pub(super) fn with_breaker(mut self, failures: u32) -> Self {
+        let open = Duration::from_millis(200);
+        self.breaker = BreakerOptions { failures, open_min: open, open_max: open, ..BreakerOptions::default() };
         self
     }
 
@@ -205,6 +222,8 @@ impl Rig {
             class: name(self.class),
             timeout: None,
             head_max_age: self.head_max_age,
+            max_in_flight: self.limits.0,
+            rate_per_second: self.limits.1,
             paused: false,
         };
         let subscription = |id: &&str| Subscription {
@@ -236,6 +255,7 @@ impl Rig {
             attempts_in_flight_max: 16,
             attempt_timeout: Duration::from_secs(5),
             retry: RetrySchedule::list(self.waits.clone()).expect("a schedule"),
+            breaker: self.breaker,
             stopped: StoppedPartitions::default(),
             commit_interval: Duration::from_millis(20),
             hand_over: Duration::from_secs(5),
