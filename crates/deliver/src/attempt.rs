@@ -7,8 +7,8 @@ use mailrail_log::Lease;
 use mailrail_mailbox::Hold;
 use mailrail_policy::classify;
 use mailrail_types::{
-    Attempt, AttemptResult, CancelReason, DeadReason, Delivery, Endpoint, ErrorCode, HoldReason, Outcome,
-    Timestamp,
+    Attempt, AttemptResult, CancelReason, DeadReason, Delivery, Endpoint, ErrorCode, HoldReason, MailboxKey,
+    Outcome, Timestamp,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,7 @@ pub(crate) enum Turn {
 /// What an attempt goes with.
 pub(crate) struct Turned {
     pub(crate) delivery: Arc<Delivery>,
+    pub(crate) mailbox: MailboxKey,
     pub(crate) sequence: Sequence,
     pub(crate) strict: bool,
     pub(crate) lease: Lease,
@@ -68,8 +69,8 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
                 return Turn::Attempted(without_request(delivery, started, end, unsendable(problem)));
             }
         };
-    let mailbox = delivery.mailbox.key();
-    let pass = match shared.gates.enter(&delivery.event.tenant, &endpoint, &mailbox, &turned.waker, started) {
+    let (tenant, mailbox) = (&delivery.event.tenant, &turned.mailbox);
+    let pass = match shared.gates.enter(tenant, &endpoint, mailbox, &turned.waker, started) {
         Ok(pass) => pass,
         Err(hold) => return Turn::Held(Hold { until: hold.until.min(delivery.deadline), ..hold }),
     };

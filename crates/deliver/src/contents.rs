@@ -4,19 +4,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use mailrail_mailbox::Source;
-use mailrail_types::{Attempt, DeadLetter, Delivery, History};
+use mailrail_types::{Attempt, DeadLetter, Delivery, History, MailboxKey};
 
 /// A delivery at hand, with what was tried by this owner.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) delivery: Arc<Delivery>,
+    /// Its mailbox, made out once.
+    pub(crate) mailbox: MailboxKey,
     /// The last attempts, newest last; at most as many as a dead letter keeps.
     pub(crate) attempts: Vec<Attempt>,
 }
 
 impl Held {
     pub(crate) fn new(delivery: Delivery) -> Self {
-        Self { delivery: Arc::new(delivery), attempts: Vec::new() }
+        Self { mailbox: delivery.mailbox.key(), delivery: Arc::new(delivery), attempts: Vec::new() }
     }
 
     /// Notes an attempt, and the history that follows from it.

@@ -60,7 +60,11 @@ mod tests {
         let cut = CutAttempts::default();
         for n in 0..10 * REMEMBERED {
             let now = Timestamp(i64::try_from(n).expect("small"));
-            cut.note(MailboxKey::from_text(&n.to_string()), now.plus(std::time::Duration::from_millis(5)), now);
+            cut.note(
+                MailboxKey::from_text(&n.to_string()),
+                now.plus(std::time::Duration::from_millis(5)),
+                now,
+            );
         }
         assert!(cut.lock().len() <= REMEMBERED);
     }

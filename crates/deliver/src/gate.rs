@@ -148,7 +148,9 @@ fn signal(attempt: &Attempt) -> Signal {
     match attempt.outcome {
         Outcome::Delivered => Signal::Success,
         Outcome::Retry { reason: RetryReason::Throttled, .. } => Signal::Nothing,
-        Outcome::Retry { .. } | Outcome::Dead(DeadReason::Exhausted | DeadReason::HeadMaxAge) => Signal::Failure,
+        Outcome::Retry { .. } | Outcome::Dead(DeadReason::Exhausted | DeadReason::HeadMaxAge) => {
+            Signal::Failure
+        }
         Outcome::Dead(DeadReason::Rejected | DeadReason::Gone) => Signal::Refusal,
         Outcome::Dead(_) | Outcome::Cancelled(_) => Signal::Nothing,
     }

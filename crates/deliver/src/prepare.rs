@@ -65,8 +65,9 @@ pub(crate) fn prepare<'a>(
         method: forwarded
             .map_or(Ok(Method::POST), |f| f.method.parse())
             .map_err(|_| "its method is not valid".to_owned())?,
-        url: forwarded
-            .map_or(Cow::Borrowed(&*endpoint.url), |f| Cow::Owned(mailrail_surfaces::cell_url(&endpoint.url, &f.path))),
+        url: forwarded.map_or(Cow::Borrowed(&*endpoint.url), |f| {
+            Cow::Owned(mailrail_surfaces::cell_url(&endpoint.url, &f.path))
+        }),
         headers: headers.0,
         body: delivery.event.body.clone(),
         timeout: endpoint.timeout.map_or(timeout, |own| own.min(timeout)),

@@ -51,9 +51,8 @@ pub(crate) async fn append(
 }
 
 fn attempt_record(held: &Held, attempt: &Attempt) -> NewRecord {
-    let key = held.delivery.mailbox.key();
     NewRecord {
-        key: Bytes::copy_from_slice(key.as_str().as_bytes()),
+        key: Bytes::copy_from_slice(held.mailbox.as_str().as_bytes()),
         value: mailrail_wire::encode_attempt(attempt),
         headers: Vec::new(),
     }

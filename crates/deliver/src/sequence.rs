@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use mailrail_mailbox::{Place, Source};
-use mailrail_types::{Delivery, EndpointId, TenantId};
+use mailrail_types::{Delivery, EndpointId, MailboxKey, TenantId};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Keys that are counted at a time. Beyond that a new series starts for all of them: memory is bounded, and a receiver sees a
@@ -52,7 +52,7 @@ impl Sequences {
     }
 
     /// The number of a delivery whose turn has come.
-    pub(crate) fn number(&mut self, source: Source, delivery: &Delivery) -> Sequence {
+    pub(crate) fn number(&mut self, source: Source, delivery: &Delivery, mailbox: &MailboxKey) -> Sequence {
         if let Some(given) = self.given.get(&source) {
             return *given;
         }
@@ -60,7 +60,7 @@ impl Sequences {
             self.next.clear();
             self.series += 1;
         }
-        let hash = hash_of(delivery);
+        let hash = hash_of(delivery, mailbox);
         let key = (delivery.event.tenant.clone(), delivery.endpoint.clone(), hash);
         let next = self.next.entry(key).or_insert(0);
         *next += 1;
@@ -77,9 +77,9 @@ impl Sequences {
 }
 
 /// What the delivery is about, as a receiver tells it apart: the ordering key, or the mailbox of what has none.
-fn hash_of(delivery: &Delivery) -> u64 {
+fn hash_of(delivery: &Delivery, mailbox: &MailboxKey) -> u64 {
     match delivery.event.ordering_key.as_deref() {
         Some(key) => xxh3_64(key.as_bytes()),
-        None => xxh3_64_with_seed(delivery.mailbox.key().as_str().as_bytes(), 1),
+        None => xxh3_64_with_seed(mailbox.as_str().as_bytes(), 1),
     }
 }

@@ -61,8 +61,14 @@ pub(crate) async fn take_over(shared: &Shared, claim: &Claim) -> Result<Taken, L
     let took = started.elapsed();
     shared.metrics.takeover_seconds.observe(took.as_secs_f64());
     tracing::info!(
-        partition, epoch, offset, backlogs, handed_off, unclean = protocol.unclean(),
-        took_ms = took.as_millis(), "partition taken over"
+        partition,
+        epoch,
+        offset,
+        backlogs,
+        handed_off,
+        unclean = protocol.unclean(),
+        took_ms = took.as_millis(),
+        "partition taken over"
     );
     let ahead = std::mem::take(&mut restored.ahead);
     Ok(Taken { protocol, tail: restored.tail, ahead, deliveries, mark })

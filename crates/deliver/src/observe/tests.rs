@@ -128,7 +128,10 @@ fn a_head_that_has_its_turn_is_behind_nothing_but_its_turn() {
     let owner = owner(entries, Checkpoint::at(8), 1000);
     let mut observed = Observed::new(&metrics.deliver, owner.fold(), at(1000));
     observed.look(&owner, LIMITS, &Lease::endless(), at(1001));
-    shows(&metrics, &["held_by_reason{reason=\"behind_head\"} 1", "held_mailboxes{reason=\"behind_head\"} 1"]);
+    shows(
+        &metrics,
+        &["held_by_reason{reason=\"behind_head\"} 1", "held_mailboxes{reason=\"behind_head\"} 1"],
+    );
     shows(&metrics, &["lane_blocked_seconds 0.0"]);
     assert!(!metrics.render().contains("held_by_reason{reason=\"backoff\"}"));
 }
@@ -138,7 +141,8 @@ fn a_head_that_has_its_turn_is_behind_nothing_but_its_turn() {
 fn partitions_add_up() {
     let metrics = Metrics::new();
     let parked = |until| [claim(), park("a", 2, None, hold(HoldReason::Rate, until))];
-    let (one, mut two) = (owner(parked(2000), Checkpoint::at(3), 1000), owner(parked(3000), Checkpoint::at(3), 1000));
+    let (one, mut two) =
+        (owner(parked(2000), Checkpoint::at(3), 1000), owner(parked(3000), Checkpoint::at(3), 1000));
     for source in 3..6 {
         two.offer(source, &MailboxKey::from_text("b"), 10, mailrail_mailbox::Traits::STRICT, at(1000));
     }

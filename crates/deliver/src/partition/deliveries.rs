@@ -43,7 +43,7 @@ impl Partition {
             return self.forget();
         }
         let traits = traits(&self.shared.directory, delivery);
-        let offered = self.protocol.offer(source, &delivery.mailbox.key(), bytes, traits, now);
+        let offered = self.protocol.offer(source, &held.mailbox, bytes, traits, now);
         self.forget();
         if offered == Offered::Taken {
             self.contents.insert(source, held);

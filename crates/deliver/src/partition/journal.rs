@@ -45,8 +45,9 @@ impl Partition {
     fn content(&self, source: Source) -> Result<Bytes, LogError> {
         let held = self.contents.get(source);
         debug_assert!(held.is_some(), "what is parked is at hand");
-        held.map(|held| encode_delivery(&held.delivery))
-            .ok_or_else(|| LogError::Unavailable(format!("delivery {source} is to be parked and is not at hand")))
+        held.map(|held| encode_delivery(&held.delivery)).ok_or_else(|| {
+            LogError::Unavailable(format!("delivery {source} is to be parked and is not at hand"))
+        })
     }
 
     /// Entries come back from the journal.

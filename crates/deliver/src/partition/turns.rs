@@ -2,7 +2,7 @@
 
 use mailrail_log::{LogError, StoredRecord};
 use mailrail_mailbox::{Hold, Settlement, Source};
-use mailrail_types::{Attempt, Delivery, HoldReason, MailboxKey, Outcome};
+use mailrail_types::{Attempt, HoldReason, MailboxKey, Outcome};
 use tokio::task::{Id, JoinError};
 
 use super::{Partition, Step, Then};
@@ -31,15 +31,16 @@ impl Partition {
             if let Some(history) = started.history {
                 held.set_history(history);
             }
-            let delivery = held.delivery.clone();
+            let (delivery, mailbox) = (held.delivery.clone(), held.mailbox.clone());
             let strict = !traits(&self.shared.directory, &delivery).tolerant;
-            if strict && let Some(hold) = self.held_by_cut(&delivery) {
+            if strict && let Some(hold) = self.held_by_cut(&mailbox) {
                 self.protocol.settle(source, Settlement::Held(hold), self.shared.now());
                 permit = Some(free);
                 continue;
             }
             let turned = Turned {
-                sequence: self.sequences.number(source, &delivery),
+                sequence: self.sequences.number(source, &delivery, &mailbox),
+                mailbox,
                 strict,
                 lease: self.claim.lease.clone(),
                 waker: self.waker.clone(),
@@ -59,8 +60,8 @@ impl Partition {
     }
 
     /// An attempt of an owner before this one, in this process, may still be at work (I12).
-    fn held_by_cut(&self, delivery: &Delivery) -> Option<Hold> {
-        let until = self.shared.cut.runs_until(&delivery.mailbox.key(), self.shared.now())?;
+    fn held_by_cut(&self, mailbox: &MailboxKey) -> Option<Hold> {
+        let until = self.shared.cut.runs_until(mailbox, self.shared.now())?;
         Some(Hold { reason: HoldReason::Unfinished, until })
     }
 
@@ -70,7 +71,7 @@ impl Partition {
         for source in self.turns.values() {
             if let Some(held) = self.contents.get(*source) {
                 let until = now.plus(self.shared.config.attempt_timeout);
-                self.shared.cut.note(held.delivery.mailbox.key(), until, now);
+                self.shared.cut.note(held.mailbox.clone(), until, now);
             }
         }
     }
@@ -121,7 +122,7 @@ impl Partition {
     /// A delivery may not go now. Its endpoint may have called meanwhile.
     fn hold(&mut self, source: Source, hold: Hold) {
         let now = self.shared.now();
-        let mailbox = self.contents.get(source).map(|held| held.delivery.mailbox.key());
+        let mailbox = self.contents.get(source).map(|held| held.mailbox.clone());
         let called = mailbox.is_some_and(|mailbox| self.woken_early.remove(&mailbox));
         let until = if called { now } else { hold.until };
         self.protocol.settle(source, Settlement::Held(Hold { until, ..hold }), now);
@@ -175,7 +176,7 @@ impl Partition {
         let poison = StoredRecord {
             offset: source,
             appended_at: self.shared.now(),
-            key: bytes::Bytes::copy_from_slice(held.delivery.mailbox.key().as_str().as_bytes()),
+            key: bytes::Bytes::copy_from_slice(held.mailbox.as_str().as_bytes()),
             value: mailrail_wire::encode_delivery(&held.delivery),
             headers: Vec::new(),
         };

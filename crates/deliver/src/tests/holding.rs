@@ -32,7 +32,10 @@ async fn a_healthy_delivery_writes_nothing_to_the_journal() {
     let journal = rig.journal().await;
     let expected = |kind: &Kind| matches!(kind, Kind::Claim(_) | Kind::Snapshot(_) | Kind::HandOff(_));
     assert!(journal.iter().all(expected), "{journal:?}");
-    assert!(matches!(journal.last(), Some(Kind::HandOff(unfinished)) if unfinished.is_empty()), "{journal:?}");
+    assert!(
+        matches!(journal.last(), Some(Kind::HandOff(unfinished)) if unfinished.is_empty()),
+        "{journal:?}"
+    );
 }
 
 /// A dead recipient holds its own mailbox: neither the others of its partition nor the commit.

@@ -154,7 +154,8 @@ impl Rig {
 
     pub(super) fn with_breaker(mut self, failures: u32) -> Self {
         let open = Duration::from_millis(200);
-        self.breaker = BreakerOptions { failures, open_min: open, open_max: open, ..BreakerOptions::default() };
+        self.breaker =
+            BreakerOptions { failures, open_min: open, open_max: open, ..BreakerOptions::default() };
         self
     }
 
