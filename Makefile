@@ -9,6 +9,8 @@ MAKEFLAGS += --no-print-directory
 DATA ?=
 # What `make services-up` started.
 SERVICES := target/services
+# How many runs `make sim` makes.
+SEEDS ?= 2000
 # What `make sim-mailboxes` simulates, and where it draws.
 RATES ?= 1000
 HOURS ?= 24
@@ -42,12 +44,16 @@ test: ## Run all tests, on real Kafka, Postgres and Redis that it starts and sto
 	$(CARGO) test --workspace --no-run
 	MAILRAIL_TEST_REQUIRE=1 tests/services/with $(CARGO) test --workspace
 
+.PHONY: sim
+sim: ## Simulate the delivery protocol under faults, and each of its rules switched off (SEEDS, SEED); the last line is JSON
+	@$(CARGO) run -q --profile $(PROFILE) -p mailrail-sim -- journal --seeds $(SEEDS) --seed $(SEED)
+
 .PHONY: sim-mailboxes
 sim-mailboxes: ## Simulate how mailbox widths change over a day (RATES, HOURS, SEED); the last line is JSON; draws PLOT
 	@$(CARGO) run -q -p mailrail-sim -- mailboxes --rates $(RATES) --hours $(HOURS) --seed $(SEED) --plot $(PLOT)
 
 .PHONY: bench
-bench: ## Measure a part beside a floor, on real Kafka, Postgres and Redis (BENCH=door); the last line is JSON
+bench: ## Measure a part beside a floor, on real Kafka, Postgres and Redis (BENCH=door, deliver or takeover); the last line is JSON
 	@$(CARGO) build --profile $(PROFILE) -p mailrail -p mailrail-bench
 	@tests/services/with "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)/mailrail-bench" $(BENCH) $(ARGS)
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# One Kafka broker in KRaft mode, from its jars: no container, no installation.
+# Kafka in KRaft mode, from its jars: no container, no installation.
 # kafka.sh need           packages and jars (once, cached)
 # kafka.sh up DIR         a new broker with empty data; prints its address
 # kafka.sh stop|kill DIR  ends it (TERM, or KILL as in a crash), data and port stay
 # kafka.sh start DIR      starts it again
 # kafka.sh down DIR       ends it and removes its data
+# kafka.sh cluster DIR    three new brokers in DIR/node-1 to DIR/node-3, each a DIR for the commands above; prints their addresses
+# kafka.sh tool CLASS ... runs one of Kafka's own tools, such as org.apache.kafka.tools.TopicCommand
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/processes.sh"
@@ -40,12 +42,13 @@ answers() {
     printf "\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff" >&3 && head -c 8 <&3 | od -An -tx1' "$port" 2>/dev/null)" ]
 }
 
+# configure DATA PORT CONTROLLER_PORT [NODE VOTERS COPIES]
 configure() {
-  local data=$1 port=$2 controller=$3
+  local data=$1 port=$2 controller=$3 node=${4:-1} voters=${5:-1@127.0.0.1:$3} copies=${6:-1}
   cat >"$data/server.properties" <<PROPERTIES
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:$controller
+node.id=$node
+controller.quorum.voters=$voters
 listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
 advertised.listeners=PLAINTEXT://127.0.0.1:$port
 controller.listener.names=CONTROLLER
@@ -53,12 +56,12 @@ listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs=$data/log
 auto.create.topics.enable=false
 group.initial.rebalance.delay.ms=0
-min.insync.replicas=1
+min.insync.replicas=$((copies > 1 ? copies - 1 : 1))
 offsets.topic.num.partitions=5
-offsets.topic.replication.factor=1
-transaction.state.log.min.isr=1
+offsets.topic.replication.factor=$copies
+transaction.state.log.min.isr=$((copies > 1 ? copies - 1 : 1))
 transaction.state.log.num.partitions=5
-transaction.state.log.replication.factor=1
+transaction.state.log.replication.factor=$copies
 num.partitions=1
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=4000
@@ -70,7 +73,7 @@ start() {
   [ -f "$data/server.properties" ] || fail "no Kafka at $1; use: kafka.sh up $1"
   running "$data/pid" "$data/server.properties" && return 0
   port=$(cat "$data/port")
-  setsid java -Xmx512m -cp "$jars/*" kafka.Kafka "$data/server.properties" >>"$data/broker.log" 2>&1 </dev/null &
+  setsid java "${KAFKA_HEAP:--Xmx512m}" -cp "$jars/*" kafka.Kafka "$data/server.properties" >>"$data/broker.log" 2>&1 </dev/null &
   echo $! >"$data/pid"
   # The name of the new process is the script's until java is running.
   for _ in $(seq 50); do running "$data/pid" "$data/server.properties" && break; sleep 0.1; done
@@ -100,6 +103,38 @@ up() {
   fail "Kafka did not start"
 }
 
+# Three brokers that are controllers too, and must all be started before any of them answers.
+cluster() {
+  local dir=$1 node uuid voters= addresses= failed=
+  local -a pids=() ports=() controllers=()
+  for node in 1 2 3; do
+    down "$dir/node-$node"
+    mkdir -p "$dir/node-$node/kafka"
+    ports[node]=$(free_port)
+    controllers[node]=$(free_port)
+    voters+="${voters:+,}$node@127.0.0.1:${controllers[node]}"
+    addresses+="${addresses:+,}127.0.0.1:${ports[node]}"
+  done
+  uuid=$(broker_java kafka.tools.StorageTool random-uuid 2>/dev/null)
+  for node in 1 2 3; do
+    local data=$dir/node-$node/kafka
+    echo "${ports[node]}" >"$data/port"
+    configure "$data" "${ports[node]}" "${controllers[node]}" "$node" "$voters" 3
+    broker_java kafka.tools.StorageTool format -t "$uuid" -c "$data/server.properties" >"$data/format.log" 2>&1 ||
+      { cat "$data/format.log" >&2; fail "Kafka's storage cannot be formatted"; }
+  done
+  for node in 1 2 3; do
+    KAFKA_HEAP=-Xmx384m start "$dir/node-$node" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+  if [ -n "$failed" ]; then
+    for node in 1 2 3; do down "$dir/node-$node"; done
+    fail "the cluster did not start"
+  fi
+  echo "$addresses"
+}
+
 down() {
   # An up whose caller was killed goes on by itself.
   end "$1/kafka.starting" "kafka.sh up" TERM 5
@@ -113,7 +148,8 @@ remove() {
 
 command=${1:-}
 if [ "$command" = need ]; then need_all; exit 0; fi
-[ $# = 2 ] || { sed -n '2,8s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+if [ "$command" = tool ] && [ $# -ge 2 ]; then need_all; shift; broker_java "$@"; exit; fi
+[ $# = 2 ] || { sed -n '2,10s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 mkdir -p "$2"
 dir=$(cd "$2" && pwd)
 case $command in
@@ -122,5 +158,6 @@ case $command in
   stop) end "$dir/kafka/pid" "$dir/kafka/server.properties" TERM 30 ;;
   kill) end "$dir/kafka/pid" "$dir/kafka/server.properties" KILL 5 ;;
   down) down "$dir" ;;
+  cluster) need_all; cluster "$dir" ;;
   *) fail "unknown command: $command" ;;
 esac

@@ -76,12 +76,12 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         })
         .collect::<Result<Vec<_>>>()?;
     let floor = Arc::new(Floor {
-        producer: producer(&args.kafka)?,
+        producer: producer_config(&args.kafka).create()?,
         topic: args.topic,
         mailboxes,
         turn: AtomicUsize::new(0),
         frame: Frame::of(&tenant)?,
-        id: EventId::derive(&tenant, crate::door::SOURCE, &crate::door::event_id(0)).to_string(),
+        id: EventId::derive(&tenant, crate::events::SOURCE, &crate::events::event_id(0)).to_string(),
     });
     let listener = TcpListener::bind(args.listen).await?.tap_io(|stream| {
         // As the door: its answers are small and complete.
@@ -92,7 +92,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
 }
 
 /// The settings of the producer in `crates/log/src/kafka/config.rs`.
-fn producer(brokers: &str) -> Result<FutureProducer> {
+pub(crate) fn producer_config(brokers: &str) -> ClientConfig {
     let mut client = ClientConfig::new();
     for (name, value) in [
         ("bootstrap.servers", brokers),
@@ -114,7 +114,7 @@ fn producer(brokers: &str) -> Result<FutureProducer> {
     ] {
         client.set(name, value);
     }
-    Ok(client.create()?)
+    client
 }
 
 async fn produce(
@@ -146,24 +146,24 @@ fn mailbox(tenant: &TenantId, bucket: u32) -> SourceMailbox {
         region: "".into(),
         tenant: tenant.clone(),
         integration: None,
-        event_type: Some(crate::door::EVENT_TYPE.into()),
+        event_type: Some(crate::events::EVENT_TYPE.into()),
         bucket,
     }
 }
 
 impl Frame {
-    /// What stands around a body of [`crate::door::BODY_BYTES`] in the record of an event like those that are sent.
+    /// What stands around a body of [`crate::events::BODY_BYTES`] in the record of an event like those that are sent.
     fn of(tenant: &TenantId) -> Result<Self> {
         // A byte that no attribute holds.
-        let body = Bytes::from(vec![0xFF; crate::door::BODY_BYTES]);
-        let id = crate::door::event_id(0);
+        let body = Bytes::from(vec![0xFF; crate::events::BODY_BYTES]);
+        let id = crate::events::event_id(0);
         let event = Event {
-            id: EventId::derive(tenant, crate::door::SOURCE, &id),
+            id: EventId::derive(tenant, crate::events::SOURCE, &id),
             tenant: tenant.clone(),
             attributes: Attributes {
                 id,
-                source: crate::door::SOURCE.to_owned(),
-                event_type: crate::door::EVENT_TYPE.to_owned(),
+                source: crate::events::SOURCE.to_owned(),
+                event_type: crate::events::EVENT_TYPE.to_owned(),
                 content_type: Some("application/json".to_owned()),
                 ..Attributes::default()
             },
@@ -198,11 +198,11 @@ mod tests {
     fn the_floor_writes_records_that_decode() {
         let tenant = TenantId::new(crate::door::FLOOR_TENANT).expect("valid");
         let frame = Frame::of(&tenant).expect("frame");
-        let body = vec![b'x'; crate::door::BODY_BYTES];
+        let body = vec![b'x'; crate::events::BODY_BYTES];
         let record = Bytes::from(frame.around(&body).expect("the size"));
         let event = mailrail_wire::decode_event(&record).expect("an event");
         assert_eq!(event.body, body);
-        assert_eq!(event.attributes.event_type, crate::door::EVENT_TYPE);
+        assert_eq!(event.attributes.event_type, crate::events::EVENT_TYPE);
         assert!(frame.around(b"short").is_none());
     }
 

@@ -36,6 +36,11 @@ pub struct Config {
     /// Longest time of one look at the mailboxes. Default 10 s, so that a request that waits for the look before it still
     /// ends within [`Config::request_timeout`].
     pub scan_timeout: Duration,
+    /// Most records that are looked at to say why a delivery waits, over all topics and partitions. Default 1,500,000; where
+    /// its mailbox is named, all of them are its partition's.
+    pub why_records_max: u64,
+    /// Longest time of that look. Default 15 s, half of [`Config::request_timeout`].
+    pub why_timeout: Duration,
     /// Longest time that requests have to end after the stop. Default 20 s, under Kubernetes' 30 s.
     pub drain_timeout: Duration,
 }
@@ -56,6 +61,8 @@ impl Config {
             log_timeout: Duration::from_secs(5),
             scan_records_max: 200_000,
             scan_timeout: Duration::from_secs(10),
+            why_records_max: 1_500_000,
+            why_timeout: Duration::from_secs(15),
             drain_timeout: Duration::from_secs(20),
         }
     }
@@ -117,6 +124,8 @@ pub struct Pipeline {
     pub events: Topic,
     /// Deliveries on their way to deliver.
     pub deliveries: Topic,
+    /// Deliveries that wait, parked by deliver.
+    pub journal: Topic,
     /// Deliveries that were given up.
     pub dead_letters: Topic,
     /// What happened.
@@ -145,6 +154,7 @@ impl Pipeline {
             name: name.to_owned(),
             events: topic("events"),
             deliveries: topic("deliveries"),
+            journal: topic("journal"),
             dead_letters: topic("dead-letters"),
             attempts: topic("attempts"),
             match_group: format!("{prefix}match.{name}"),

@@ -7,7 +7,7 @@
 //! **Always holds**: every request is an operator's or gets the same 401; a document is applied whole or not at all, and
 //! all of its problems are reported together; a secret or token is shown once, when it is made, and no read ever shows
 //! one; every change leaves a line with target `audit`; what the log did not answer is `null` in `status`, never zero, and
-//! what was not looked at of the mailboxes is said; looking at them reads keys, never bodies.
+//! what was not looked at of the mailboxes is said; looking at them reads keys, never bodies, and no answer shows a body.
 //!
 //! **Deliberately absent**: outbound HTTP (the check of endpoint URLs is an argument), events and deliveries themselves,
 //! roles finer than "operator".
@@ -18,10 +18,12 @@ mod classes;
 mod config;
 mod error;
 mod gauge;
+mod journal;
 mod mailboxes;
 mod owner;
 mod pause;
 mod problem;
+mod reading;
 mod resources;
 mod respond;
 mod secrets;
@@ -30,14 +32,16 @@ pub mod setup_file;
 mod shed;
 mod status;
 mod waiting;
+mod why;
 
 pub use apply::{ApplyAnswer, ApplyRequest, NewKey, NewSecret};
 pub use config::{Config, Operator, OperatorError, Pipeline, Topic};
 pub use error::Error;
-pub use mailboxes::{MailboxList, MailboxParts, MailboxSizing, MailboxStatus};
+pub use mailboxes::{MailboxHold, MailboxList, MailboxParts, MailboxSizing, MailboxStatus};
 pub use service::Service;
 pub use setup_file::setup_schema;
 pub use status::{PipelineStatus, QueueStatus, Status, StoreStatus, TopicStatus};
+pub use why::{Looked, Why, WhyHead};
 
 #[cfg(test)]
 mod tests;

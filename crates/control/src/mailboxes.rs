@@ -9,6 +9,7 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use futures::stream::{self, StreamExt as _};
 use mailrail_limits::Sizer;
+use mailrail_mailbox::Hold;
 use mailrail_policy::SizingOptions;
 use mailrail_types::{ClassId, IntegrationId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -76,13 +77,34 @@ pub struct MailboxStatus {
     /// Its parts; absent when the key is none of ours.
     #[serde(flatten)]
     pub parts: Option<MailboxParts>,
-    /// Records that its group has not done. What was done since the last commit is still in it.
+    /// Records that its group has not done, those that are parked included. What was done since the last commit is still in it.
     pub depth: u64,
-    /// Seconds since the oldest of them was appended.
+    /// How many of them are parked in the journal.
+    #[serde(default)]
+    pub parked: u64,
+    /// Seconds since the oldest of them was appended. Where many mailboxes of a partition are parked it is at least that.
     pub oldest_seconds: u64,
+    /// What the first of them waits for, when it is parked and not its turn.
+    #[serde(default)]
+    pub held: Option<MailboxHold>,
     /// How its payloads are spread now: mostly one, several for an endpoint that both webhooks and own events go to, none
     /// when what it belongs to is not set up any more.
     pub sizings: Vec<MailboxSizing>,
+}
+
+/// What the first delivery of a mailbox waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailboxHold {
+    /// Code of the reason, such as `backoff` or `paused`.
+    pub reason: String,
+    /// Until when, in milliseconds since 1970, UTC; an event may end it before.
+    pub until_ms: i64,
+}
+
+impl From<Hold> for MailboxHold {
+    fn from(hold: Hold) -> Self {
+        Self { reason: hold.reason.code().to_owned(), until_ms: hold.until.millis() }
+    }
 }
 
 /// What a mailbox is the mailbox of.
@@ -200,8 +222,10 @@ pub(crate) async fn look_at(shared: &Shared, queue: Queue) -> Found {
         .pipelines
         .iter()
         .map(|of| match queue {
-            Queue::Source => Subject { topic: &of.events, group: &of.match_group },
-            Queue::Recipient => Subject { topic: &of.deliveries, group: &of.deliver_group },
+            Queue::Source => Subject { topic: &of.events, group: &of.match_group, journal: None },
+            Queue::Recipient => {
+                Subject { topic: &of.deliveries, group: &of.deliver_group, journal: Some(&of.journal) }
+            }
         })
         .collect();
     let ask = Ask { log: shared.log.as_ref(), timeout: config.log_timeout };
@@ -231,6 +255,8 @@ async fn status(
         mailbox,
         parts: named.map(parts),
         depth: waiting.depth,
+        parked: waiting.parked,
+        held: waiting.hold.map(MailboxHold::from),
         oldest_seconds: now.since(waiting.oldest).as_secs(),
         sizings,
     }

@@ -63,6 +63,11 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "unreadable_body", "The request body could not be read", detail)
     }
 
+    pub(crate) fn look_running() -> Self {
+        let detail = "somebody else asks this process why a delivery waits; ask again soon";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "look_running", "One such look runs already", detail)
+    }
+
     pub(crate) fn timeout() -> Self {
         let detail = "a change may or may not have been made; it is safe to send it again";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", "The request took too long", detail)

@@ -210,6 +210,8 @@ pub(crate) fn endpoint(endpoint: &Endpoint, pause: Option<&Pause>) -> Value {
         "class": endpoint.class.as_str(),
         "timeout_ms": endpoint.timeout.map(millis),
         "head_max_age_ms": endpoint.head_max_age.map(millis),
+        "max_in_flight": endpoint.max_in_flight,
+        "rate_per_second": endpoint.rate_per_second,
         "paused": endpoint.paused,
         "paused_by": pause.map(|pause| pause.by.as_str()),
         "paused_at_ms": pause.map(|pause| pause.at.millis()),

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::problem::Problem;
 use crate::setup_file::UrlCheck;
-use crate::{apply, classes, gauge, mailboxes, pause, resources, secrets, shed, status};
+use crate::{apply, classes, gauge, mailboxes, pause, resources, secrets, shed, status, why};
 
 /// Bodies of set-ups held at once: with the body limit it bounds the memory that operators can take.
 const SETUPS_AT_ONCE: usize = 4;
@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: MailboxMetrics,
     /// One look at what waits at a time: the next one waits for it, the log does not serve both.
     pub(crate) looking: Mutex<()>,
+    /// One look at a time for why a delivery waits; whoever comes meanwhile is told to come back.
+    pub(crate) explaining: Mutex<()>,
     /// One change at a time in this process: what was checked is then what is changed.
     pub(crate) changing: Mutex<()>,
     /// Permits for the bodies of set-ups.
@@ -71,9 +73,21 @@ impl Service {
         if config.operators.is_empty() {
             return Err(Error::NoOperator);
         }
-        let (changing, looking) = (Mutex::new(()), Mutex::new(()));
+        let (changing, looking, explaining) = (Mutex::new(()), Mutex::new(()), Mutex::new(()));
         let setups = Semaphore::new(SETUPS_AT_ONCE);
-        let shared = Shared { config, store, directory, log, url, sizer, metrics, looking, changing, setups };
+        let shared = Shared {
+            config,
+            store,
+            directory,
+            log,
+            url,
+            sizer,
+            metrics,
+            looking,
+            explaining,
+            changing,
+            setups,
+        };
         Ok(Service { shared: Arc::new(shared) })
     }
 
@@ -91,6 +105,7 @@ impl Service {
             .route("/v1/tenants/{tenant}", get(resources::tenant).delete(resources::delete_tenant))
             .route("/v1/tenants/{tenant}/{kind}", get(resources::list))
             .route("/v1/tenants/{tenant}/{kind}/{id}", get(resources::item).delete(resources::delete_item))
+            .route("/v1/tenants/{tenant}/deliveries/{id}/why", get(why::why))
             .route("/v1/tenants/{tenant}/endpoints/{id}/pause", post(pause::pause))
             .route("/v1/tenants/{tenant}/endpoints/{id}/resume", post(pause::resume))
             .route("/v1/tenants/{tenant}/endpoints/{id}/secret/rotate", post(secrets::rotate))

@@ -41,7 +41,8 @@ pub struct PipelineStatus {
     pub pipeline: String,
     /// Events on their way to match.
     pub events: QueueStatus,
-    /// Deliveries on their way to their endpoints, those that wait for a retry included.
+    /// Deliveries on their way to their endpoints. Those that are parked in the journal are not in it; the list of mailboxes
+    /// counts them.
     pub deliveries: QueueStatus,
     /// Deliveries that were given up and are still kept.
     pub dead_letters: TopicStatus,

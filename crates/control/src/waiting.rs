@@ -1,24 +1,26 @@
-//! What waits in each mailbox, counted in the log itself: the keys of the records that a group has not done.
+//! What waits in each mailbox, counted in the log itself: the keys of the records that a group has not done, and what its
+//! journal says is parked.
 //!
 //! A look is bounded in records and in time. One that is cut short gives lower bounds and says so; each partition is read
 //! from its front, so the age of what was found is right even then.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use mailrail_log::{Offset, Readers, StoredRecord};
-use mailrail_mailbox::Checkpoint;
-use mailrail_types::Timestamp;
+use mailrail_mailbox::{Checkpoint, Fold, Hold};
+use mailrail_types::{MailboxKey, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::Topic;
+use crate::journal::{self, Journal, JournalHead};
+use crate::reading::{self, Budget, Ended, Part};
 use crate::status::{Ask, QUESTIONS_AT_ONCE, waiting};
 
 /// Partitions that are read at once. Each holds some megabytes of records ahead.
 const PARTITIONS_AT_ONCE: usize = 8;
-/// Records that are asked for at a time.
-const RECORDS_AT_A_TIME: u64 = 1_000;
 /// How often a group that says that it never committed is asked, where that cannot be believed at once: a look that
 /// believed it would show everything that the log still keeps as waiting.
 const NO_POSITION_ASKS: u32 = 2;
@@ -30,6 +32,8 @@ const ASK_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Subject<'a> {
     pub(crate) topic: &'a Topic,
     pub(crate) group: &'a str,
+    /// Where the group parks what must wait, if it does.
+    pub(crate) journal: Option<&'a Topic>,
 }
 
 /// Bounds of a look.
@@ -43,8 +47,12 @@ pub(crate) struct LookLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) depth: u64,
-    /// When the oldest of it was appended.
+    /// When the oldest of it was appended. Of what is parked in many mailboxes: at the latest.
     pub(crate) oldest: Timestamp,
+    /// How much of it is parked in the journal.
+    pub(crate) parked: u64,
+    /// What the first of it waits for, when that is parked and not its turn.
+    pub(crate) hold: Option<Hold>,
 }
 
 /// What a look found.
@@ -67,7 +75,7 @@ impl Found {
     }
 
     fn add(&mut self, record: &StoredRecord) {
-        let one = Waiting { depth: 1, oldest: record.appended_at };
+        let one = Waiting { depth: 1, oldest: record.appended_at, parked: 0, hold: None };
         self.add_waiting(&record.key, one);
     }
 
@@ -76,10 +84,31 @@ impl Found {
             Some(known) => {
                 known.depth = known.depth.saturating_add(waiting.depth);
                 known.oldest = known.oldest.min(waiting.oldest);
+                known.parked = known.parked.saturating_add(waiting.parked);
+                known.hold = known.hold.or(waiting.hold);
             }
             None => {
                 self.mailboxes.insert(key.into(), waiting);
             }
+        }
+    }
+
+    fn add_parked(&mut self, journal: &Journal) {
+        for (mailbox, backlog) in journal.fold.backlogs() {
+            let parked = journal::owed(backlog);
+            let Some(place) = journal::first_place(backlog).filter(|_| parked > 0) else { continue };
+            let Some(oldest) = journal.written_by(place) else { continue };
+            let waiting = Waiting { depth: parked, oldest, parked, hold: journal::hold(backlog) };
+            self.add_waiting(mailbox.as_str().as_bytes(), waiting);
+        }
+    }
+
+    /// Notes how reading ended.
+    fn ended(&mut self, ended: Ended) {
+        match ended {
+            Ended::Whole => {}
+            Ended::Cut => self.truncated = true,
+            Ended::Failed(error) => self.failed(error),
         }
     }
 
@@ -94,16 +123,21 @@ impl Found {
 }
 
 /// Where a partition's group is, and where the partition ended when it was asked.
-struct Head {
-    topic: String,
-    partition: u32,
-    from: Checkpoint,
-    end: Offset,
+pub(crate) struct Head {
+    pub(crate) topic: String,
+    pub(crate) partition: u32,
+    pub(crate) from: Checkpoint,
+    pub(crate) end: Offset,
+    pub(crate) journal: Option<JournalHead>,
 }
 
 impl Head {
     fn len(&self) -> u64 {
         self.end.saturating_sub(self.from.offset)
+    }
+
+    fn journal_len(&self) -> u64 {
+        self.journal.as_ref().map_or(0, JournalHead::len)
     }
 }
 
@@ -123,11 +157,12 @@ pub(crate) async fn look(ask: Ask<'_>, subjects: &[Subject<'_>], limits: LookLim
             return found;
         }
     };
-    let lengths: Vec<u64> = heads.iter().map(Head::len).collect();
+    let lengths: Vec<u64> = heads.iter().flat_map(|head| [head.len(), head.journal_len()]).collect();
+    let shares = shares(&lengths, limits.records_max);
     let parts: Vec<_> = heads
         .into_iter()
-        .zip(shares(&lengths, limits.records_max))
-        .map(|(head, share)| read(readers.as_ref(), head, share, deadline))
+        .zip(shares.chunks(2))
+        .map(|(head, share)| read(readers.as_ref(), head, [share[0], share[1]], deadline))
         .collect();
     let mut parts = stream::iter(parts).buffer_unordered(PARTITIONS_AT_ONCE);
     while let Some(part) = parts.next().await {
@@ -151,7 +186,7 @@ async fn heads(ask: Ask<'_>, subjects: &[Subject<'_>], deadline: Instant, found:
             Ok(None) => return heads,
             Ok(Some(Ok(head))) => {
                 found.answered = true;
-                heads.extend(Some(head).filter(|head| head.len() > 0));
+                heads.extend(Some(head).filter(|head| head.len() + head.journal_len() > 0));
             }
             Ok(Some(Err(error))) => found.failed(error),
             Err(_) => {
@@ -162,8 +197,9 @@ async fn heads(ask: Ask<'_>, subjects: &[Subject<'_>], deadline: Instant, found:
     }
 }
 
-async fn head(ask: Ask<'_>, subject: Subject<'_>, partition: u32) -> Result<Head, String> {
-    let Subject { topic: Topic { name: topic, .. }, group } = subject;
+/// Where the group is in a partition, and where that and its journal end.
+pub(crate) async fn head(ask: Ask<'_>, subject: Subject<'_>, partition: u32) -> Result<Head, String> {
+    let Subject { topic: Topic { name: topic, .. }, group, journal } = subject;
     let asks = if ask.log.never_committed_is_certain() { 1 } else { NO_POSITION_ASKS };
     let mut committed = None;
     for asked in 0..asks {
@@ -183,7 +219,13 @@ async fn head(ask: Ask<'_>, subject: Subject<'_>, partition: u32) -> Result<Head
         Some(committed) => Checkpoint::read(committed.offset, &committed.metadata),
         None => Checkpoint::read(bounds.low, ""),
     };
-    Ok(Head { topic: topic.clone(), partition, from, end: bounds.high })
+    let journal = match journal {
+        Some(Topic { name, .. }) => {
+            Some(JournalHead::new(name, ask.bounds(name, partition).await?, from.snapshot))
+        }
+        None => None,
+    };
+    Ok(Head { topic: topic.clone(), partition, from, end: bounds.high, journal })
 }
 
 /// How many records of each partition are read: all of the short ones, and of the long ones as many as of each other.
@@ -200,43 +242,38 @@ fn shares(lengths: &[u64], total: u64) -> Vec<u64> {
     shares
 }
 
-/// Reads `share` records of a partition. Bodies are not looked at.
-async fn read(readers: &dyn Readers, head: Head, share: u64, deadline: Instant) -> Found {
+/// Reads as many records of a partition, and entries of its journal, as `shares` says. Bodies are not looked at.
+async fn read(readers: &dyn Readers, head: Head, shares: [u64; 2], deadline: Instant) -> Found {
     let mut found = Found { answered: true, ..Found::default() };
-    let Head { topic, partition, from, end } = head;
-    let mut reader = match readers.open(&topic, partition, from.offset) {
-        Ok(reader) => reader,
-        Err(error) => {
-            found.failed(error.to_string());
-            return found;
-        }
-    };
-    let (mut next, mut left) = (from.offset, share);
-    while next < end {
-        // Asked here as well: a log that always has something ready would never be interrupted.
-        if left == 0 || Instant::now() >= deadline {
-            found.truncated = true;
-            break;
-        }
-        let wanted = usize::try_from(left.min(RECORDS_AT_A_TIME)).unwrap_or(1);
-        match timeout_at(deadline, reader.next(wanted)).await {
-            Ok(Ok(records)) => {
-                for record in records.iter().filter(|record| record.offset < end) {
-                    if !from.done.contains(record.offset) {
-                        found.add(record);
-                    }
-                }
-                left = left.saturating_sub(records.len() as u64);
-                next = records.last().map_or(next, |last| last.offset + 1);
-            }
-            Ok(Err(error)) => {
-                found.failed(error.to_string());
-                break;
-            }
-            Err(_) => found.truncated = true,
-        }
+    let [left, entries] = shares;
+    // The journal first: what is parked there counts as parked, also where it is not committed yet.
+    let mut journal = Journal::empty();
+    if let Some(at) = &head.journal {
+        let mut budget = Budget { left: entries, deadline };
+        let (read, ended) = Journal::read(readers, at, head.partition, &mut budget, |_| {}).await;
+        found.ended(ended);
+        journal = read;
+        // One record for each place that is dated: they cost nothing beside the entries.
+        journal.date(readers, at, head.partition, &mut Budget { left: u64::MAX, deadline }).await;
+        found.add_parked(&journal);
     }
+    let part = Part { topic: &head.topic, partition: head.partition };
+    let mut budget = Budget { left, deadline };
+    let ended = reading::read(readers, part, head.from.offset..head.end, &mut budget, |record| {
+        if !head.from.done.contains(record.offset) && !is_parked(&journal.fold, record) {
+            found.add(record);
+        }
+        ControlFlow::Continue(())
+    });
+    let ended = ended.await;
+    found.ended(ended);
     found
+}
+
+/// Whether the journal holds this record of the deliveries, or held it.
+pub(crate) fn is_parked(fold: &Fold, record: &StoredRecord) -> bool {
+    let Some(key) = std::str::from_utf8(&record.key).ok().filter(|_| !fold.is_empty()) else { return false };
+    fold.backlog(&MailboxKey::from_text(key)).is_some_and(|backlog| journal::covers(backlog, record.offset))
 }
 
 #[cfg(test)]
@@ -256,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_mailbox_in_two_places_is_one() {
-        let waiting = |depth, at| Waiting { depth, oldest: Timestamp(at) };
+        let waiting = |depth, at| Waiting { depth, oldest: Timestamp(at), parked: 0, hold: None };
         let (mut all, mut part) = (Found::default(), Found::default());
         all.add_waiting(b"a", waiting(2, 50));
         part.add_waiting(b"a", waiting(3, 40));

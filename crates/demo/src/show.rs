@@ -196,6 +196,7 @@ fn summary(origin: &Origin, played: &Played, statement: &Statement, report: &Rec
         statement.order_violations,
         "deliveries after a later one of their key, where order is kept",
     );
+    row("sequence gaps", statement.sequence_gaps, "numbers that a receiver misses in mailrail-sequence");
     row("mailboxes", statement.mailboxes, "that deliveries were queued in");
     row("widest", u64::from(statement.widest), "mailboxes of one recipient and event type");
 
@@ -240,6 +241,7 @@ mod tests {
             unmatched: 0,
             duplicates: 0,
             order_violations: 0,
+            sequence_gaps: 0,
             balanced: faults.is_empty(),
             faults,
         }
@@ -254,6 +256,7 @@ mod tests {
             webhook_id: String::new(),
             event_id: None,
             attempt: None,
+            sequence: None,
             content_type: None,
             body_bytes: 0,
             body_sha256: String::new(),

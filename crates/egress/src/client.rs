@@ -40,8 +40,9 @@ pub const TIMEOUT_MAX: Duration = Duration::from_mins(10);
 /// How long an idle connection is kept: long enough for a stream of events, shorter than most servers' own limit.
 const POOL_IDLE: Duration = Duration::from_secs(30);
 
-/// Most idle connections kept per scheme, host and port.
-const POOL_IDLE_PER_HOST: usize = 8;
+/// Most idle connections kept per scheme, host and port. Requests of many mailboxes go to one host at the same time, and a
+/// connection is idle between two of them: with fewer kept than are under way, nearly every second request opens one.
+const POOL_IDLE_PER_HOST: usize = 128;
 
 /// Most copies of `Retry-After`, and most bytes of one, that are passed on: an HTTP date has 29.
 const RETRY_AFTER_COPIES: usize = 10;

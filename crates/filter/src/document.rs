@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use mailrail_types::Attributes;
+use mailrail_types::{AttributeValue, Attributes};
 use serde::Serialize;
 
 use crate::json::{Node, ScanError, Tape, scan};
@@ -69,7 +69,12 @@ impl<'a> Document<'a> {
             "time" => attributes.time.as_deref(),
             "datacontenttype" => attributes.content_type.as_deref(),
             "dataschema" => attributes.data_schema.as_deref(),
-            _ => return attributes.extension(name).map(|value| Cow::Owned(value.to_text())),
+            _ => match attributes.extension(name)? {
+                AttributeValue::String(text) => Some(text.as_str()),
+                AttributeValue::Boolean(true) => Some("true"),
+                AttributeValue::Boolean(false) => Some("false"),
+                integer @ AttributeValue::Integer(_) => return Some(Cow::Owned(integer.to_text())),
+            },
         };
         text.map(Cow::Borrowed)
     }

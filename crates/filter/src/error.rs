@@ -35,6 +35,7 @@ impl FilterError {
         "filter_unknown_operator",
         "filter_invalid_operand",
         "filter_unknown_language",
+        "filter_not_eventbridge",
     ];
 
     pub(crate) fn new(

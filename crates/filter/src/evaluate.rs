@@ -4,9 +4,11 @@
 //! sorted by path, those below one key are one slice, and "some element satisfies the whole slice" is exactly that
 //! rule. Every pair of slice and value is visited at most once, so the work is linear in the event.
 
+use std::collections::BTreeMap;
+
 use crate::document::Document;
 use crate::error::EvalError;
-use crate::ir::{Clause, ClauseId, Conjunction, Program, Scalar, StepId, Subject, ValueSet, Wanted};
+use crate::ir::{ClauseId, Clauses, Program, Scalar, StepId, ValueSet, Want};
 use crate::json::{Node, View};
 use crate::limits::STEPS_MAX;
 
@@ -22,6 +24,11 @@ impl Budget {
         Self { left: steps }
     }
 
+    /// The steps that are left.
+    pub(crate) fn left(&self) -> u32 {
+        self.left
+    }
+
     /// Takes steps out.
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), EvalError> {
         let left = u32::try_from(steps).ok().and_then(|steps| self.left.checked_sub(steps));
@@ -34,64 +41,61 @@ impl Budget {
 pub(crate) fn evaluate(program: &Program, document: &Document<'_>) -> Result<bool, EvalError> {
     let mut evaluation = Evaluation::new(program, document, STEPS_MAX);
     for conjunction in &program.conjunctions {
-        if evaluation.conjunction(conjunction)? {
+        if evaluation.conjunction(&conjunction.attributes, &conjunction.body, conjunction.takes_absence)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// One run.
-pub(crate) struct Evaluation<'e, 'd> {
-    program: &'e Program,
+/// One run, over one filter or over candidates of an index.
+pub(crate) struct Evaluation<'e, 'd, C> {
+    clauses: &'e C,
     document: &'e Document<'d>,
-    budget: Budget,
+    pub(crate) budget: Budget,
     /// By clause: its path has a leaf in the event. Filled in for clauses that accept absence, when they are met.
-    present: Vec<Option<bool>>,
+    present: BTreeMap<ClauseId, bool>,
 }
 
-impl<'e, 'd> Evaluation<'e, 'd> {
+impl<'e, 'd, C: Clauses> Evaluation<'e, 'd, C> {
     /// Nothing is evaluated yet.
-    pub(crate) fn new(program: &'e Program, document: &'e Document<'d>, steps: u32) -> Self {
-        Self { program, document, budget: Budget::new(steps), present: Vec::new() }
+    pub(crate) fn new(clauses: &'e C, document: &'e Document<'d>, steps: u32) -> Self {
+        Self { clauses, document, budget: Budget::new(steps), present: BTreeMap::new() }
     }
 
-    fn clause(&self, id: ClauseId) -> &'e Clause {
-        &self.program.clauses[id as usize]
-    }
-
-    fn step(&self, id: StepId) -> &'e str {
-        &self.program.steps[id as usize]
-    }
-
-    /// All clauses of a conjunction hold together.
-    pub(crate) fn conjunction(&mut self, conjunction: &Conjunction) -> Result<bool, EvalError> {
-        for id in &conjunction.attributes {
-            if !self.attribute(self.clause(*id))? {
+    /// All clauses of a conjunction hold together. `body` is sorted by path.
+    pub(crate) fn conjunction(
+        &mut self,
+        attributes: &[ClauseId],
+        body: &[ClauseId],
+        takes_absence: bool,
+    ) -> Result<bool, EvalError> {
+        for id in attributes {
+            if !self.attribute(*id)? {
                 return Ok(false);
             }
         }
-        self.body(&conjunction.body, conjunction.takes_absence)
+        self.body(body, takes_absence)
     }
 
     /// One clause holds on its own.
     pub(crate) fn alone(&mut self, id: ClauseId) -> Result<bool, EvalError> {
-        let clause = self.clause(id);
-        match clause.subject {
-            Subject::Attribute(_) => self.attribute(clause),
-            Subject::Body(_) => self.body(&[id], clause.wanted.absent),
+        if self.clauses.attribute(id).is_some() {
+            return self.attribute(id);
         }
+        self.body(&[id], self.clauses.wanted(id).absent())
     }
 
-    fn attribute(&mut self, clause: &Clause) -> Result<bool, EvalError> {
+    fn attribute(&mut self, id: ClauseId) -> Result<bool, EvalError> {
         self.budget.spend(1)?;
-        let Subject::Attribute(name) = &clause.subject else { return Ok(false) };
-        let Some(text) = self.document.attribute(name) else { return Ok(clause.wanted.absent) };
+        let Some(name) = self.clauses.attribute(id) else { return Ok(false) };
+        let wanted = self.clauses.wanted(id);
+        let Some(text) = self.document.attribute(name) else { return Ok(wanted.absent()) };
         let value = Scalar::Attribute(&text);
-        if clause.wanted.accepts(value, &mut self.budget)? {
+        if wanted.accepts(value, &mut self.budget)? {
             return Ok(true);
         }
-        for set in &clause.wanted.none_of {
+        for set in wanted.none_of() {
             if !set.contains(value, &mut self.budget)? {
                 return Ok(true);
             }
@@ -110,7 +114,7 @@ impl<'e, 'd> Evaluation<'e, 'd> {
         // Absence is a fact of the whole event, not of an element: clauses that it satisfies ask for nothing more.
         let mut left = Vec::with_capacity(clauses.len());
         for id in clauses {
-            if !self.clause(*id).wanted.absent || self.is_present(*id, root)? {
+            if !self.clauses.wanted(*id).absent() || self.is_present(*id, root)? {
                 left.push(*id);
             }
         }
@@ -121,8 +125,9 @@ impl<'e, 'd> Evaluation<'e, 'd> {
     fn enter(&mut self, clauses: &[ClauseId], depth: usize, value: Node<'e>) -> Result<bool, EvalError> {
         let mut clauses = clauses;
         if let Some((first, below)) = clauses.split_first() {
-            let clause = self.clause(*first);
-            if clause.steps().len() == depth && self.has_none_of(&clause.wanted, value)? {
+            if self.clauses.steps(*first).len() == depth
+                && self.has_none_of(self.clauses.wanted(*first), value)?
+            {
                 clauses = below;
             }
         }
@@ -145,8 +150,8 @@ impl<'e, 'd> Evaluation<'e, 'd> {
             scalar => scalar,
         };
         match (clauses, as_scalar(scalar)) {
-            ([only], Some(scalar)) if self.clause(*only).steps().len() == depth => {
-                self.clause(*only).wanted.accepts(scalar, &mut self.budget)
+            ([only], Some(scalar)) if self.clauses.steps(*only).len() == depth => {
+                self.clauses.wanted(*only).accepts(scalar, &mut self.budget)
             }
             _ => Ok(false),
         }
@@ -157,12 +162,12 @@ impl<'e, 'd> Evaluation<'e, 'd> {
         let mut rest = clauses;
         while let Some(first) = rest.first() {
             // A clause that ends here wants a leaf, and an object is none.
-            let Some(key) = self.clause(*first).steps().get(depth).copied() else { return Ok(false) };
+            let Some(key) = self.clauses.steps(*first).get(depth).copied() else { return Ok(false) };
             let below =
-                rest.iter().take_while(|id| self.clause(**id).steps().get(depth) == Some(&key)).count();
+                rest.iter().take_while(|id| self.clauses.steps(**id).get(depth) == Some(&key)).count();
             let (group, others) = rest.split_at(below);
             self.budget.spend(1)?;
-            let Some(member) = value.get(self.step(key)) else { return Ok(false) };
+            let Some(member) = value.get(self.clauses.key(key)) else { return Ok(false) };
             if !self.enter(group, depth + 1, member)? {
                 return Ok(false);
             }
@@ -171,8 +176,8 @@ impl<'e, 'd> Evaluation<'e, 'd> {
         Ok(true)
     }
 
-    fn has_none_of(&mut self, wanted: &Wanted, value: Node<'e>) -> Result<bool, EvalError> {
-        for set in &wanted.none_of {
+    fn has_none_of(&mut self, wanted: Want<'_>, value: Node<'e>) -> Result<bool, EvalError> {
+        for set in wanted.none_of() {
             if self.count_leaves_outside(set, value)?.is_some_and(|leaves| leaves > 0) {
                 return Ok(true);
             }
@@ -197,14 +202,11 @@ impl<'e, 'd> Evaluation<'e, 'd> {
     }
 
     fn is_present(&mut self, id: ClauseId, root: Node<'e>) -> Result<bool, EvalError> {
-        if self.present.is_empty() {
-            self.present.resize(self.program.clauses.len(), None);
+        if let Some(known) = self.present.get(&id) {
+            return Ok(*known);
         }
-        if let Some(known) = self.present[id as usize] {
-            return Ok(known);
-        }
-        let found = self.any_leaf(self.clause(id).steps(), root)?;
-        self.present[id as usize] = Some(found);
+        let found = self.any_leaf(self.clauses.steps(id), root)?;
+        self.present.insert(id, found);
         Ok(found)
     }
 
@@ -220,7 +222,7 @@ impl<'e, 'd> Evaluation<'e, 'd> {
                 }
                 Ok(false)
             }
-            (View::Object, Some((key, below))) => match value.get(self.step(*key)) {
+            (View::Object, Some((key, below))) => match value.get(self.clauses.key(*key)) {
                 Some(member) => self.any_leaf(below, member),
                 None => Ok(false),
             },

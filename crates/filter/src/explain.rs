@@ -81,7 +81,8 @@ pub(crate) fn explain(program: &Program, document: &Document<'_>) -> Explanation
     let listed = program.conjunctions.iter().take(EXPLAINED_ALTERNATIVES_MAX);
     let alternatives: Vec<_> = listed
         .map(|conjunction| {
-            let matched = together.conjunction(conjunction);
+            let Conjunction { attributes, body, takes_absence } = conjunction;
+            let matched = together.conjunction(attributes, body, *takes_absence);
             let mut complete = matched.is_ok();
             let clauses: Vec<_> = in_written_order(conjunction)
                 .into_iter()

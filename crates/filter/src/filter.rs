@@ -7,12 +7,12 @@ use crate::error::{EvalError, FilterError};
 use crate::evaluate::evaluate;
 use crate::explain::{Explanation, explain};
 use crate::ir::Program;
-use crate::pattern;
+use crate::pattern::{self, Dialect};
 
 /// A compiled filter. Immutable, `Send` and `Sync`; share it in an `Arc`.
 #[derive(Debug)]
 pub struct Filter {
-    program: Program,
+    pub(crate) program: Program,
 }
 
 impl Filter {
@@ -23,7 +23,7 @@ impl Filter {
     /// with a code, the place, and what to change.
     pub fn compile(source: &FilterSource) -> Result<Filter, FilterError> {
         let program = match source.language {
-            FilterLanguage::Pattern => pattern::parse(&source.text)?,
+            FilterLanguage::Pattern => pattern::parse(&source.text, Dialect::Extended)?,
             other => {
                 let message = format!(
                     "filters in the language '{}' cannot be evaluated here; use 'pattern'",
@@ -33,6 +33,14 @@ impl Filter {
             }
         };
         Ok(Filter { program })
+    }
+
+    /// Compiles a pattern of EventBridge, and refuses everything that is only ours: for patterns that are to work there, too.
+    ///
+    /// # Errors
+    /// [`FilterError`], as of [`Filter::compile`]; the code `filter_not_eventbridge` for what is ours.
+    pub fn compile_eventbridge(text: &str) -> Result<Filter, FilterError> {
+        Ok(Filter { program: pattern::parse(text, Dialect::EventBridge)? })
     }
 
     /// The event is one that the subscription wants.

@@ -5,7 +5,7 @@
 //! Kelvin sign.
 
 /// Which letters are the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Case {
     /// Every character is itself.
     Sensitive,

@@ -63,7 +63,7 @@ pub(crate) enum Subject {
 }
 
 /// The values that a clause accepts: any of these.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Wanted {
     /// The path must be absent in the whole event.
     pub(crate) absent: bool,
@@ -92,22 +92,22 @@ pub(crate) enum Scalar<'v> {
 }
 
 /// A set of values, by kind.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ValueSet {
     pub(crate) null: bool,
     pub(crate) yes: bool,
     pub(crate) no: bool,
     /// Sorted, each once.
-    strings: Vec<Box<str>>,
+    pub(crate) strings: Vec<Box<str>>,
     /// Sorted, each once.
-    numbers: Vec<Operand>,
-    texts: Vec<TextTest>,
-    ranges: Vec<Range>,
-    networks: Vec<IpNet>,
+    pub(crate) numbers: Vec<Operand>,
+    pub(crate) texts: Vec<TextTest>,
+    pub(crate) ranges: Vec<Range>,
+    pub(crate) networks: Vec<IpNet>,
 }
 
 /// A test of a text. Operands are folded already.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum TextTest {
     Equals(Case, Box<str>),
     Starts(Case, Box<str>),
@@ -116,23 +116,91 @@ pub(crate) enum TextTest {
 }
 
 /// A text with `*` in it: the pieces around the stars; at least one.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Glob {
     pub(crate) pieces: Vec<Box<str>>,
 }
 
 /// A bound of a range, and whether it belongs to it.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Bound {
     pub(crate) number: Operand,
     pub(crate) inclusive: bool,
 }
 
 /// Numbers between bounds.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Range {
     pub(crate) lower: Option<Bound>,
     pub(crate) upper: Option<Bound>,
+}
+
+/// Clauses by their ids, however they are kept: in a program of one filter, or in an index of many.
+pub(crate) trait Clauses {
+    /// The name of the attribute, of a clause on one.
+    fn attribute(&self, id: ClauseId) -> Option<&str>;
+    /// The keys of a clause on the body.
+    fn steps(&self, id: ClauseId) -> &[StepId];
+    /// What is wanted there.
+    fn wanted(&self, id: ClauseId) -> Want<'_>;
+    /// The text of a key.
+    fn key(&self, id: StepId) -> &str;
+}
+
+/// What a clause wants, borrowed from where it is kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Want<'w> {
+    /// One string and nothing else: by far the most common.
+    Text(&'w str),
+    /// Anything.
+    Full(&'w Wanted),
+}
+
+impl<'w> Want<'w> {
+    /// The path must, or may, be absent.
+    pub(crate) fn absent(self) -> bool {
+        matches!(self, Want::Full(wanted) if wanted.absent)
+    }
+
+    /// The sets of `none-of`.
+    pub(crate) fn none_of(self) -> &'w [ValueSet] {
+        match self {
+            Want::Text(_) => &[],
+            Want::Full(wanted) => &wanted.none_of,
+        }
+    }
+
+    /// A present leaf is accepted.
+    pub(crate) fn accepts(self, value: Scalar<'_>, budget: &mut Budget) -> Result<bool, EvalError> {
+        match self {
+            Want::Text(wanted) => {
+                budget.spend(1)?;
+                Ok(matches!(value, Scalar::Text(text) | Scalar::Attribute(text) if text == wanted))
+            }
+            Want::Full(wanted) => wanted.accepts(value, budget),
+        }
+    }
+}
+
+impl Clauses for Program {
+    fn attribute(&self, id: ClauseId) -> Option<&str> {
+        match &self.clauses[id as usize].subject {
+            Subject::Attribute(name) => Some(name),
+            Subject::Body(_) => None,
+        }
+    }
+
+    fn steps(&self, id: ClauseId) -> &[StepId] {
+        self.clauses[id as usize].steps()
+    }
+
+    fn wanted(&self, id: ClauseId) -> Want<'_> {
+        Want::Full(&self.clauses[id as usize].wanted)
+    }
+
+    fn key(&self, id: StepId) -> &str {
+        &self.steps[id as usize]
+    }
 }
 
 impl Clause {
@@ -241,10 +309,10 @@ impl ValueSet {
 }
 
 /// The longest text form of an address: IPv6 with an embedded IPv4.
-const ADDRESS_MAX_CHARS: usize = 45;
+pub(crate) const ADDRESS_MAX_CHARS: usize = 45;
 
 /// A JSON integer, the canonical form of a CloudEvents Integer.
-fn is_integer(text: &str) -> bool {
+pub(crate) fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     digits.iter().all(u8::is_ascii_digit) && (digits.len() == 1 || digits.first().is_some_and(|d| *d != b'0'))
 }
@@ -287,7 +355,7 @@ impl Glob {
 }
 
 impl Range {
-    fn contains(&self, number: &Decimal<'_>) -> bool {
+    pub(crate) fn contains(&self, number: &Decimal<'_>) -> bool {
         let above = self.lower.as_ref().is_none_or(|bound| bound.allows(number, Ordering::Greater));
         above && self.upper.as_ref().is_none_or(|bound| bound.allows(number, Ordering::Less))
     }
@@ -304,7 +372,7 @@ impl Range {
 }
 
 impl Bound {
-    fn allows(&self, number: &Decimal<'_>, side: Ordering) -> bool {
+    pub(crate) fn allows(&self, number: &Decimal<'_>, side: Ordering) -> bool {
         let order = number.compare(&self.number.as_decimal());
         order == side || (self.inclusive && order == Ordering::Equal)
     }

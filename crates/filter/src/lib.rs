@@ -2,7 +2,7 @@
 //!
 //! A [`Filter`] is compiled once per subscription version and shared; a [`Document`] is made once per event and
 //! shared by all filters that the event meets. Every language is lowered to one intermediate form (a list of
-//! conjunctions of clauses over paths), which is evaluated filter by filter today and which an index can be built on.
+//! conjunctions of clauses over paths), which is evaluated filter by filter, or through an [`index`] of many.
 //!
 //! **Always holds**: a compiled filter is within the named limits of [`limits`]; evaluating it takes at most
 //! [`limits::STEPS_MAX`] steps, never panics and never overflows the stack, whatever the body is; numbers are
@@ -31,6 +31,7 @@ mod evaluate;
 mod explain;
 mod filter;
 mod fold;
+pub mod index;
 mod ir;
 mod json;
 pub mod limits;

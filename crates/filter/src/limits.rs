@@ -46,3 +46,33 @@ pub const BODY_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Objects with more members than this get a sorted index of their keys, so that a lookup never scans thousands.
 pub(crate) const UNINDEXED_MEMBERS_MAX: u32 = 16;
+
+/// Most different paths that the filters of one index use. A path costs memory in every reader's view of the names.
+pub const INDEX_PATHS_MAX: usize = 16_384;
+
+/// Most filters in one index: their numbers and places stay in 32 bits with room to spare.
+pub const INDEX_FILTERS_MAX: usize = 100_000_000;
+
+/// Filters that were added last are kept in a small segment which every change builds anew, up to this many.
+pub const INDEX_FRESH_MAX: usize = 256;
+
+/// Segments before a change merges two of them itself, because nobody did it in the background.
+pub const INDEX_SEGMENTS_MAX: usize = 16;
+
+/// Conjunctions behind one value before they are told apart by a second value.
+pub const INDEX_POSTING_MAX: usize = 64;
+
+/// Values of an event that are remembered to rule out candidates by a second value. With more, nothing is ruled out so.
+pub const INDEX_VALUES_MAX: usize = 256;
+
+/// Steps that all filters together may take on one event. Those that are not reached get no verdict.
+pub const EVENT_STEPS_MAX: u64 = 20_000_000;
+
+/// Conjunctions for which literals are looked for in the raw bytes before anything else is done with them.
+pub const PREFILTER_CONJUNCTIONS_MAX: usize = 8;
+
+/// Shortest literal that is looked for: shorter ones are in most bodies.
+pub const PREFILTER_LITERAL_MIN_BYTES: usize = 3;
+
+/// Candidates that are noted for one event, repeated ones too, before every filter is taken for one.
+pub const CANDIDATES_NOTED_MAX: u64 = 4_000_000;

@@ -14,7 +14,7 @@ pub(crate) struct Decimal<'a> {
 }
 
 /// A [`Decimal`] that owns its digits: an operand of a filter.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Operand {
     negative: bool,
     magnitude: i64,
@@ -84,6 +84,14 @@ impl<'a> Decimal<'a> {
     /// The power of ten of the first digit, plus one. Only operands are bounded by it.
     pub(crate) fn magnitude(&self) -> i64 {
         self.magnitude
+    }
+
+    /// The same for equal values; for different ones it may be the same.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let digits =
+            self.digits().fold(0_u64, |n, digit| n.wrapping_mul(10).wrapping_add(u64::from(digit & 15)));
+        let place = self.magnitude.cast_unsigned().wrapping_mul(2).wrapping_add(u64::from(self.negative));
+        digits ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     /// Copies the digits.

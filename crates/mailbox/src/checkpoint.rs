@@ -59,6 +59,12 @@ impl DoneMap {
         self.bits[byte] |= 1 << bit;
     }
 
+    /// The marked offsets, ascending.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = u64> {
+        let bits = self.bits.iter().flat_map(|byte| (0..8).map(move |bit| byte & (1 << bit) != 0));
+        (self.base..).zip(bits).filter(|(_, is_marked)| *is_marked).map(|(at, _)| at)
+    }
+
     /// Whether `offset` is marked.
     #[must_use]
     pub fn contains(&self, offset: u64) -> bool {

@@ -171,5 +171,5 @@ pub struct Snapshot {
     /// Takeovers in a row that followed an owner that ended without a word, with no progress between them.
     pub unclean: u32,
     /// The mailboxes with a backlog or deliveries aside.
-    pub backlogs: Vec<(MailboxKey, crate::fold::Backlog)>,
+    pub backlogs: Vec<(MailboxKey, crate::backlog::Backlog)>,
 }

@@ -5,130 +5,9 @@ use std::collections::BTreeMap;
 
 use mailrail_types::MailboxKey;
 
-use crate::entry::{Aside, Cursor, Drained, Entry, Head, Hold, Kind, Link, Park, Place, Snapshot, Source};
-use crate::entry::{State, Unfinished};
+use crate::backlog::{Backlog, SetAside};
+use crate::entry::{Aside, Entry, Head, Hold, Kind, Park, Place, Snapshot, Source, State, Unfinished};
 use crate::rules::Rules;
-
-/// What is parked of one mailbox.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Backlog {
-    /// Stretches of its deliveries, ascending. The mailbox is blocked while there is one.
-    pub stretches: Vec<Stretch>,
-    /// The delivery at the head, as far as it is known to wait.
-    pub head: Option<Head>,
-    /// Deliveries beside it, each on its own time.
-    pub asides: BTreeMap<Source, SetAside>,
-    /// How many deliveries of the stretches have not ended, as far as it was written.
-    pub owed: u64,
-}
-
-/// Parked deliveries of a mailbox, from `first` through `last`, each chained to the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
-    /// The first delivery of it.
-    pub first: Source,
-    /// The last delivery of it.
-    pub last: Source,
-    /// Ended through here.
-    pub drained: Option<Source>,
-    /// Where the next one is.
-    pub next: Cursor,
-}
-
-/// A delivery beside its mailbox.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SetAside {
-    /// Place of its content.
-    pub content: Place,
-    /// How it stands.
-    pub head: Head,
-}
-
-impl Stretch {
-    /// Whether it holds `source`, ended or not.
-    #[must_use]
-    pub fn covers(&self, source: Source) -> bool {
-        (self.first..=self.last).contains(&source)
-    }
-
-    /// Whether all of it has ended.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.drained == Some(self.last)
-    }
-}
-
-impl Backlog {
-    /// Whether new records of the mailbox must stand behind it.
-    #[must_use]
-    pub fn is_blocked(&self) -> bool {
-        !self.stretches.is_empty()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.stretches.is_empty() && self.asides.is_empty()
-    }
-
-    /// First place of the journal that it still needs.
-    fn pin(&self) -> Option<Place> {
-        let stretches = self.stretches.iter().filter(|s| !s.is_drained()).map(|s| s.next.at);
-        stretches.chain(self.asides.values().map(|a| a.content)).min()
-    }
-
-    /// Takes a parked delivery; `false` when it does not continue the chain.
-    fn park(&mut self, park: &Park, place: Place, rules: Rules) -> bool {
-        let source = park.source;
-        let fresh =
-            Stretch { first: source, last: source, drained: None, next: Cursor { at: place, epoch: 0 } };
-        match park.link {
-            Link::First if self.stretches.is_empty() => self.stretches.push(fresh),
-            Link::Before(first)
-                if source < first && self.stretches.first().is_some_and(|s| s.first == first) =>
-            {
-                self.stretches.insert(0, fresh);
-            }
-            Link::After(last) => {
-                let at = self.stretches.iter().position(|s| s.last == last && source > last);
-                let below =
-                    at.and_then(|at| self.stretches.get(at + 1)).is_none_or(|next| source < next.first);
-                match at.filter(|_| below) {
-                    Some(at) => self.stretches[at].last = source,
-                    None => return !rules.chain && self.park_unchained(fresh),
-                }
-            }
-            Link::First | Link::Before(_) => return !rules.chain && self.park_unchained(fresh),
-        }
-        true
-    }
-
-    /// What a reader without the chain rule does: it takes the delivery wherever it seems to fit.
-    fn park_unchained(&mut self, fresh: Stretch) -> bool {
-        if self.stretches.iter().any(|s| s.covers(fresh.first)) {
-            return false;
-        }
-        match self.stretches.last_mut() {
-            Some(last) if fresh.first > last.last => last.last = fresh.first,
-            Some(_) => self.stretches.insert(0, fresh),
-            None => self.stretches.push(fresh),
-        }
-        true
-    }
-
-    fn advance(&mut self, drained: Drained) {
-        while self.stretches.len() > 1 && self.stretches[0].last <= drained.through {
-            self.stretches.remove(0);
-        }
-        let Some(lowest) = self.stretches.first_mut() else { return };
-        if lowest.covers(drained.through) && lowest.drained < Some(drained.through) {
-            lowest.drained = Some(drained.through);
-            lowest.next = drained.next;
-        }
-        self.owed = self.owed.saturating_sub(u64::from(drained.count));
-        if self.head.as_ref().is_some_and(|head| head.source <= drained.through) {
-            self.head = None;
-        }
-    }
-}
 
 /// What an entry is to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,12 +100,16 @@ impl Fold {
             Kind::State(state) => self.state(state),
             Kind::Clear { mailbox } => self.change(mailbox, |backlog| {
                 backlog.stretches.clear();
+                backlog.passed.clear();
                 backlog.head = None;
                 backlog.owed = 0;
             }),
             Kind::Aside(aside) => self.aside(place, aside),
             Kind::AsideEnded { mailbox, source } => self.change(mailbox, |backlog| {
                 backlog.asides.remove(source);
+                if backlog.stretches.iter().any(|s| s.owes(*source)) {
+                    backlog.passed.insert(*source);
+                }
             }),
             Kind::HandOff(unfinished) => {
                 self.handed_off = true;
@@ -242,9 +125,6 @@ impl Fold {
         self.epoch = place;
         self.claimed = true;
         self.building = None;
-        if !self.handed_off {
-            self.unfinished.clear();
-        }
         self.was_handed_off = self.handed_off;
         self.handed_off = false;
     }
@@ -410,7 +290,7 @@ impl Fold {
         self.trial
     }
 
-    /// Attempts that the owner before may still run.
+    /// Attempts that an owner before may still run: what the last hand-over says. Those whose time has passed are over.
     #[must_use]
     pub fn unfinished(&self) -> &[Unfinished] {
         &self.unfinished
@@ -420,6 +300,23 @@ impl Fold {
     #[must_use]
     pub fn pin(&self) -> Option<Place> {
         self.backlogs.values().filter_map(Backlog::pin).min()
+    }
+}
+
+impl Backlog {
+    /// How many deliveries of the stretches wait for their turn: not ended, and not aside, as far as it was written.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        let aside =
+            self.asides.keys().filter(|source| self.stretches.iter().any(|s| s.owes(**source))).count();
+        self.owed.saturating_sub((self.passed.len() + aside) as u64)
+    }
+
+    /// Whether the delivery has not ended.
+    #[must_use]
+    pub fn owes(&self, source: Source) -> bool {
+        let in_stretch = self.stretches.iter().any(|s| s.owes(source)) && !self.passed.contains(&source);
+        in_stretch || self.asides.contains_key(&source)
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use mailrail_types::Timestamp;
 
+use crate::backlog::Backlog;
 use crate::entry::{Cursor, Drained, Hold, Place, Source};
-use crate::fold::Backlog;
 
 /// How a mailbox is drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub(crate) enum Turn {
 #[derive(Debug, Clone)]
 pub(crate) struct Ahead {
     pub(crate) source: Source,
+    /// The one before it in its stretch.
+    pub(crate) after: Option<Source>,
     /// Place of its entry, and the epoch that is valid there.
     pub(crate) at: Place,
     pub(crate) epoch: Place,
@@ -67,8 +69,12 @@ pub(crate) struct Lane {
     pub(crate) queue: VecDeque<Source>,
     /// Attempts that run, of the queue and of the backlog.
     pub(crate) running: usize,
+    /// Deliveries of the window that have ended, and whose end is not recorded yet.
+    pub(crate) recording: usize,
     /// Park entries that were not read back yet.
     pub(crate) parking: usize,
+    /// Those of them that were parked while they ran: what came of them must find them.
+    pub(crate) parked_running: Vec<Source>,
     /// Aside entries that were not read back yet.
     pub(crate) leaving: usize,
     /// First and last of each stretch, with what was sent and not read back yet.
@@ -83,6 +89,8 @@ pub(crate) struct Lane {
     pub(crate) rest: Rest,
     /// Ended, and not written yet.
     pub(crate) unsaved: Option<Drained>,
+    /// The last delivery of the lowest stretch that has ended, with all before it.
+    pub(crate) through: Option<Source>,
     /// State entries that were not read back yet: until then the fold lags behind this lane.
     pub(crate) states: usize,
     /// Those of them that must be read back before the next attempt (I13).
@@ -102,7 +110,9 @@ impl Lane {
             traits,
             queue: VecDeque::new(),
             running: 0,
+            recording: 0,
             parking: 0,
+            parked_running: Vec::new(),
             leaving: 0,
             stretches: stretches.iter().map(|s| (s.first, s.last)).collect(),
             clearing: false,
@@ -111,9 +121,10 @@ impl Lane {
             ahead_bytes: 0,
             rest: rest.map_or(Rest::None, |s| Rest::From { next: s.next, after: s.drained }),
             unsaved: None,
+            through: stretches.first().and_then(|s| s.drained),
             states: 0,
             saving: 0,
-            stretch_ended: stretches.first().is_some_and(crate::fold::Stretch::is_drained),
+            stretch_ended: stretches.first().is_some_and(crate::backlog::Stretch::is_drained),
             is_ready: false,
             wants: false,
         }
@@ -128,6 +139,7 @@ impl Lane {
     pub(crate) fn is_at_rest(&self) -> bool {
         self.queue.is_empty()
             && self.running == 0
+            && self.recording == 0
             && self.parking == 0
             && self.leaving == 0
             && self.states == 0
@@ -140,14 +152,15 @@ impl Lane {
 
     /// Whether a delivery of the lowest stretch has ended, as far as this owner knows.
     pub(crate) fn has_ended(&self, source: Source) -> bool {
-        let written = self.unsaved.is_some_and(|drained| drained.through >= source);
-        let ahead = self.ahead.iter().find(|ahead| ahead.source >= source);
-        let passed = match ahead {
-            Some(ahead) if ahead.source == source => matches!(ahead.turn, Turn::Ended { .. }),
-            Some(_) => true,
-            None => false,
-        };
-        written || passed || self.stretch_ended
+        let ended = |ahead: &Ahead| ahead.source == source && matches!(ahead.turn, Turn::Ended { .. });
+        self.through >= Some(source) || self.ahead.iter().any(ended)
+    }
+
+    /// Whether what the window holds of it must wait before it is parked: an entry about another delivery of the mailbox, or
+    /// the record of one, may still get lost, and that delivery must not look parked then.
+    pub(crate) fn must_wait_to_park(&self) -> bool {
+        let may_cover = self.leaving > 0 || (self.traits.tolerant && self.recording > 0);
+        self.parking > 0 || self.clearing || may_cover
     }
 
     pub(crate) fn turn_of(&mut self, source: Source) -> Option<&mut Ahead> {

@@ -14,6 +14,7 @@
 //!
 //! **Deliberately absent**: I/O, clocks, async, randomness, and what a delivery is.
 
+mod backlog;
 mod checkpoint;
 mod entry;
 mod fold;
@@ -24,12 +25,13 @@ mod recent;
 mod rules;
 mod window;
 
+pub use backlog::{Backlog, SetAside, Stretch};
 pub use checkpoint::{Checkpoint, DoneMap, Mark, SPAN_MAX};
 pub use entry::{
     Aside, Claim, Cursor, Drained, Entry, Head, Hold, Kind, Link, Park, Place, Snapshot, Source, State,
     Unfinished,
 };
-pub use fold::{Backlog, Fold, SetAside, Stretch, Verdict};
+pub use fold::{Fold, Verdict};
 pub use lane::Traits;
 pub use protocol::{AtHand, Config, Fenced, Offered, Protocol, Scanned, Settlement, Started};
 pub use ready::TURNS_FOR_OTHERS;

@@ -20,8 +20,6 @@ pub struct Rules {
     pub blocked_parks: bool,
     /// I7: a parked head waits until nothing older of its mailbox is open or still to be read.
     pub no_overtaking: bool,
-    /// I7: a backlog is cleared only when nothing of it is still to be read from the deliveries.
-    pub clear_late: bool,
     /// I8: no head holds the prefix for long.
     pub slow_parks: bool,
     /// I9: a snapshot waits until everything written was read back.
@@ -49,7 +47,6 @@ impl Rules {
         fence: true,
         blocked_parks: true,
         no_overtaking: true,
-        clear_late: true,
         slow_parks: true,
         quiet_snapshot: true,
         trim_below_pins: true,

@@ -94,6 +94,13 @@ impl Window {
         !self.already_done.contains(source)
     }
 
+    /// A record that is still to come is done.
+    pub(crate) fn mark_done(&mut self, source: Source) {
+        if source >= self.next {
+            self.already_done.mark(source);
+        }
+    }
+
     pub(crate) fn insert(&mut self, source: Source, open: Open) {
         self.bytes += open.bytes;
         self.open.insert(source, open);
@@ -146,6 +153,10 @@ impl Window {
             if !self.open.contains_key(&at) {
                 done.mark(at);
             }
+        }
+        // What was marked beyond, and is not read again yet, stays marked.
+        for at in self.already_done.marks().filter(|at| *at >= self.next) {
+            done.mark(at);
         }
         done
     }

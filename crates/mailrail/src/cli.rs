@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use mailrail_demo::receiver::{ReceiverArgs, ReceiverEndpoint};
 
-use crate::client::{ApplyArgs, ClassesArgs, EndpointsArgs, MailboxesArgs, SendArgs, ShedArgs, StatusArgs};
+use crate::client::{
+    ApplyArgs, ClassesArgs, EndpointsArgs, MailboxesArgs, SendArgs, ShedArgs, StatusArgs, WhyArgs,
+};
 use crate::settings::CheckConfig;
 
 /// An events rail with mailboxes.
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Show what waits in which mailbox, how wide it is split and why
     Mailboxes(MailboxesArgs),
+    /// Say what a delivery waits for, and until when; or how it ended
+    Why(WhyArgs),
     /// List, change or delete classes of mailboxes
     Classes(ClassesArgs),
     /// List endpoints; hold one's mail for now, or let it go on

@@ -55,6 +55,7 @@ async fn run(command: Command) -> Result<()> {
         Command::Send(args) => client::send::run(args).await,
         Command::Status(args) => client::status::run(args).await,
         Command::Mailboxes(args) => client::mailboxes::run(args).await,
+        Command::Why(args) => client::why::run(args).await,
         Command::Classes(args) => client::classes::run(args).await,
         Command::Endpoints(args) => client::endpoints::run(args).await,
         Command::Shed(args) => client::shed::run(args).await,

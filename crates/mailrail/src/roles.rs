@@ -11,7 +11,7 @@ use mailrail_control::setup_file::UrlRefusal;
 use mailrail_egress::{AddressPolicy, Egress, EgressConfig, UrlError, UrlPolicy, check_url};
 use mailrail_log::LeaseTerms;
 use mailrail_mailbox::Limits;
-use mailrail_policy::RetrySchedule;
+use mailrail_policy::{BreakerOptions, RetrySchedule};
 use mailrail_types::PartitionCount;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -230,6 +230,7 @@ fn deliver_service(parts: &Parts) -> Result<mailrail_deliver::Service> {
         attempts_in_flight_max: deliver.attempts_in_flight_max,
         attempt_timeout: deliver.attempt_timeout,
         retry: retry_schedule(&deliver.retry)?,
+        breaker: BreakerOptions { failures: deliver.breaker_failures, ..BreakerOptions::default() },
         stopped: parts.stopped.clone(),
         commit_interval: deliver.commit_interval,
         hand_over: deliver.drain.min(HAND_OVER_MAX),

@@ -67,11 +67,20 @@ impl Rig {
     async fn apply(&self, subscriptions: &[(&str, &str, Option<&str>)]) -> u64 {
         let endpoint = |(id, _, _): &(&str, &str, Option<&str>)| {
             let (id, app) = (name(id), name("app"));
-            let url = "https://receiver.example.com/".to_owned();
-            let class = name("tolerant");
-            let (secrets, headers) = (Vec::new(), Vec::new());
-            let (timeout, head_max_age, paused) = (None, None, false);
-            Endpoint { id, app, url, secrets, headers, class, timeout, head_max_age, paused }.into()
+            Endpoint {
+                id,
+                app,
+                url: "https://receiver.example.com/".to_owned(),
+                secrets: Vec::new(),
+                headers: Vec::new(),
+                class: name("tolerant"),
+                timeout: None,
+                head_max_age: None,
+                max_in_flight: None,
+                rate_per_second: None,
+                paused: false,
+            }
+            .into()
         };
         let subscription = |(id, event_type, pattern): &(&str, &str, Option<&str>)| Subscription {
             id: name(id),

@@ -1,6 +1,7 @@
 //! Simulations in virtual time: what a rule does over days, in seconds.
 //!
-//! [`mailboxes`] drives the sizing of mailboxes with senders of many rates and counts how often a width changes.
+//! [`journal`] drives the delivery protocol through crashes, zombies and lost writes, and shows that each of its rules is
+//! needed. [`mailboxes`] drives the sizing of mailboxes with senders of many rates and counts how often a width changes.
 //!
 //! **Always holds**: a run is decided by its arguments and its seed, and by nothing else; the seed is printed. What is
 //! simulated is the code that runs, not a copy of it.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use mailrail_sim::journal;
 use mailrail_sim::mailboxes::{RATE_MAX, RATE_MIN, Summary, Survey, plot};
 
 /// Simulations in virtual time.
@@ -15,6 +16,21 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// The delivery protocol under everything that goes wrong; fails if a seed does, or if a rule can be left out unseen.
+    Journal {
+        /// How many seeds; each is a run of its own.
+        #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+        seeds: u64,
+        /// The first of them.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Prints all that happens, of the one seed given with `--seeds 1`.
+        #[arg(long)]
+        trace: bool,
+        /// Runs with this rule switched off, as the table names it; only with `--trace`.
+        #[arg(long, requires = "trace")]
+        without: Option<String>,
+    },
     /// Width changes of senders that keep their rate; fails if our rule flaps, or if the plain one does not.
     Mailboxes {
         /// How many senders, their rates spread evenly over a logarithmic scale.
@@ -32,9 +48,60 @@ enum Command {
     },
 }
 
+/// Seeds that a rule is looked for at least: each is missed within this many.
+const CATCH_MIN: u64 = 1000;
+
 fn main() -> Result<()> {
-    let Command::Mailboxes { rates, hours, seed, plot } = Cli::parse().command;
-    mailboxes(&Survey { rates, hours, seed }, plot)
+    match Cli::parse().command {
+        Command::Journal { seed, trace: true, without, seeds } => {
+            anyhow::ensure!(seeds == 1, "--trace is of one seed: add --seeds 1");
+            trace(seed, without.as_deref())
+        }
+        Command::Journal { seeds, seed, .. } => protocol(&journal::Survey { seed, seeds }),
+        Command::Mailboxes { rates, hours, seed, plot } => mailboxes(&Survey { rates, hours, seed }, plot),
+    }
+}
+
+fn protocol(survey: &journal::Survey) -> Result<()> {
+    let journal::Survey { seed, seeds } = *survey;
+    eprintln!("journal: {seeds} seeds from {seed} on");
+    let step = seeds.div_ceil(10);
+    let total = survey.run(|done| {
+        if done.is_multiple_of(step) || done == seeds {
+            eprintln!("  {done} of {seeds}");
+        }
+    });
+    eprintln!(
+        "{} deliveries, {} takeovers; received again: {} because an answer was lost, {} after a takeover",
+        total.deliveries, total.takeovers, total.reply_lost, total.after_takeover
+    );
+    for failed in &total.failed {
+        eprintln!("FAILED seed {}: {}", failed.seed, failed.failure);
+        eprintln!("  replay: cargo run -p mailrail-sim -- journal --seeds 1 --trace --seed {}", failed.seed);
+    }
+    eprintln!("each rule switched off, and the first seed that sees it:");
+    let caught: Vec<_> = journal::Mutation::ALL
+        .iter()
+        .map(|mutation| {
+            let caught = journal::Survey { seed, seeds: seeds.max(CATCH_MIN) }.catches(mutation);
+            eprintln!("{}", journal::row(mutation, caught.as_ref()));
+            caught
+        })
+        .collect();
+    println!("{}", serde_json::to_string(&journal::Summary::of(seeds, &total, &caught))?);
+    Ok(journal::Summary::check(&total, &caught)?)
+}
+
+fn trace(seed: u64, without: Option<&str>) -> Result<()> {
+    let named = |name| journal::Mutation::ALL.iter().find(|mutation| mutation.name == name);
+    let mutation = match without {
+        Some(name) => Some(named(name).with_context(|| format!("no rule is called {name}"))?),
+        None => None,
+    };
+    let mut print = |line: String| println!("{line}");
+    let run = journal::run(seed, mutation, Some(&mut print));
+    println!("{run:?}");
+    run.failure.map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 fn mailboxes(survey: &Survey, path: Option<PathBuf>) -> Result<()> {

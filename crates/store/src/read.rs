@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailrail_types::{
-    App, AppId, ClassId, Endpoint, EndpointId, EventType, FilterLanguage, FilterSource, Integration,
-    IntegrationId, KeyId, Provider, Secret, Subscription, SubscriptionId, Tenant, TenantId, Timestamp,
+    App, AppId, ClassId, Endpoint, EndpointId, EventType, FilterLanguage, FilterSource, IN_FLIGHT_MAX,
+    Integration, IntegrationId, KeyId, Provider, RATE_PER_SECOND_MAX, Secret, Subscription, SubscriptionId,
+    Tenant, TenantId, Timestamp,
 };
 use sqlx::Row;
 use sqlx::any::AnyRow;
@@ -118,7 +119,8 @@ async fn load(
     for row in rows!(
         conn,
         of,
-        "SELECT tenant, id, app, url, headers, class, timeout_ms, head_max_age_ms, paused_at, paused_by FROM endpoints"
+        "SELECT tenant, id, app, url, headers, class, timeout_ms, head_max_age_ms, max_in_flight, rate_per_second, \
+         paused_at, paused_by FROM endpoints"
     ) {
         let (endpoint, pause) = endpoint(&row)?;
         let stored = owner(&mut tenants, &row)?;
@@ -247,6 +249,13 @@ fn endpoint(row: &AnyRow) -> Result<(Endpoint, Option<Pause>), Error> {
             .map(|ms| ms.map(Duration::from_millis))
     };
     let (timeout, head_max_age) = (duration("timeout_ms")?, duration("head_max_age_ms")?);
+    // A newer version may allow more than this one.
+    let limit = |column: &str, max: u32| -> Result<Option<u32>, Error> {
+        let stored = row.try_get::<Option<i64>, _>(column)?;
+        Ok(stored.map(|limit| u32::try_from(limit.clamp(1, i64::from(max))).unwrap_or(max)))
+    };
+    let max_in_flight = limit("max_in_flight", IN_FLIGHT_MAX)?;
+    let rate_per_second = limit("rate_per_second", RATE_PER_SECOND_MAX)?;
     let by: Option<String> = row.try_get("paused_by")?;
     let pause = row
         .try_get::<Option<i64>, _>("paused_at")?
@@ -259,6 +268,8 @@ fn endpoint(row: &AnyRow) -> Result<(Endpoint, Option<Pause>), Error> {
         class: self::id(row, "class", ClassId::new)?,
         timeout,
         head_max_age,
+        max_in_flight,
+        rate_per_second,
         paused: pause.is_some(),
         id,
     };

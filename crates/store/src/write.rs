@@ -119,11 +119,13 @@ async fn put_endpoint(
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     // Whether it is paused is not written here: no set-up changes that.
     sqlx::query(
-        "INSERT INTO endpoints (tenant, id, app, url, headers, class, timeout_ms, head_max_age_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+        "INSERT INTO endpoints (tenant, id, app, url, headers, class, timeout_ms, head_max_age_ms, \
+         max_in_flight, rate_per_second) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
          ON CONFLICT (tenant, id) DO UPDATE SET app = excluded.app, url = excluded.url, \
          headers = excluded.headers, class = excluded.class, timeout_ms = excluded.timeout_ms, \
-         head_max_age_ms = excluded.head_max_age_ms",
+         head_max_age_ms = excluded.head_max_age_ms, max_in_flight = excluded.max_in_flight, \
+         rate_per_second = excluded.rate_per_second",
     )
     .bind(tenant.as_str())
     .bind(endpoint.id.as_str())
@@ -133,6 +135,8 @@ async fn put_endpoint(
     .bind(endpoint.class.as_str())
     .bind(endpoint.timeout.map(millis))
     .bind(endpoint.head_max_age.map(millis))
+    .bind(endpoint.max_in_flight.map(i64::from))
+    .bind(endpoint.rate_per_second.map(i64::from))
     .execute(&mut *conn)
     .await?;
     delete_secrets(conn, tenant, &endpoint.id).await?;

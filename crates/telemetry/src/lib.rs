@@ -5,9 +5,11 @@
 //!
 //! **Deliberately absent**: global state. [`Metrics`] is made once by the binary and passed on.
 
+mod extreme;
 mod logs;
 mod metrics;
 
+pub use extreme::{Extreme, Part};
 pub use logs::{LogFormat, init_logs};
 pub use metrics::{
     DeliverMetrics, DepthLabels, IngestMetrics, MailboxMetrics, MatchMetrics, Metrics, OutcomeLabels,

@@ -12,6 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::extreme::Extreme;
+
 /// Label `status`: HTTP status of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct StatusLabels {
@@ -148,10 +150,28 @@ pub struct DeliverMetrics {
     pub in_flight: Gauge,
     /// `mailrail_deliver_held`
     pub held: Gauge,
+    /// `mailrail_deliver_held_by_reason`
+    pub held_by_reason: Family<ReasonLabels, Gauge>,
+    /// `mailrail_deliver_held_mailboxes`
+    pub held_mailboxes: Family<ReasonLabels, Gauge>,
+    /// `mailrail_deliver_oldest_held_seconds`
+    pub oldest_held_seconds: Extreme,
+    /// `mailrail_deliver_lane_blocked_seconds`
+    pub lane_blocked_seconds: Extreme,
+    /// `mailrail_deliver_journal_pinned_entries`
+    pub journal_pinned_entries: Gauge,
     /// `mailrail_deliver_window_records`
     pub window_records: Gauge,
     /// `mailrail_deliver_window_bytes`
     pub window_bytes: Gauge,
+    /// `mailrail_deliver_window_fill`
+    pub window_fill: Extreme,
+    /// `mailrail_deliver_lease_margin_seconds`
+    pub lease_margin_seconds: Extreme,
+    /// `mailrail_deliver_unclean_takeovers_total`
+    pub unclean_takeovers: Counter,
+    /// `mailrail_deliver_duplicates_suspected_total`
+    pub duplicates_suspected: Counter,
     /// `mailrail_deliver_quarantined_total`
     pub quarantined: Counter,
     /// `mailrail_deliver_partitions`
@@ -210,6 +230,14 @@ where
 {
     let metric = Family::<L, M>::default();
     registry.register(name, help, metric.clone());
+    metric
+}
+
+fn extreme(registry: &mut Registry, name: &str, unit: Option<Unit>, help: &str, metric: Extreme) -> Extreme {
+    match unit {
+        Some(unit) => registry.register_with_unit(name, help, unit, metric.metric()),
+        None => registry.register(name, help, metric.metric()),
+    }
     metric
 }
 
@@ -315,9 +343,62 @@ impl DeliverMetrics {
                 &AGE_BUCKETS,
             ),
             in_flight: gauge(r, "in_flight", "Attempts running now"),
-            held: gauge(r, "held", "Deliveries waiting for their time or turn"),
+            held: gauge(r, "held", "Deliveries parked in the journal, waiting for their time or turn"),
+            held_by_reason: family(
+                r,
+                "held_by_reason",
+                "Parked deliveries, by what they wait for; those behind another one of their mailbox are behind_head; looked at every 10 s when there are many",
+            ),
+            held_mailboxes: family(
+                r,
+                "held_mailboxes",
+                "Mailboxes with parked deliveries, by what the first of them waits for; looked at as held_by_reason",
+            ),
+            oldest_held_seconds: extreme(
+                r,
+                "oldest_held",
+                Some(Unit::Seconds),
+                "Longest time that a parked delivery that is first in its mailbox, or set aside, has been held: since its first attempt where a retry is in the journal, else since it was parked, but not from before this process took its partition over",
+                Extreme::largest(),
+            ),
+            lane_blocked_seconds: extreme(
+                r,
+                "lane_blocked",
+                Some(Unit::Seconds),
+                "Longest time that a mailbox has been held up by its first delivery, parked or not; counted as for oldest_held, without deliveries set aside; 0 when none is held up",
+                Extreme::largest(),
+            ),
+            journal_pinned_entries: gauge(
+                r,
+                "journal_pinned_entries",
+                "Entries of the journals from the first one that is still needed to the end",
+            ),
             window_records: gauge(r, "window_records", "Records in the windows of owned partitions"),
             window_bytes: gauge(r, "window_bytes", "Bytes in the windows of owned partitions"),
+            window_fill: extreme(
+                r,
+                "window_fill",
+                None,
+                "How full the fullest window of an owned partition is, 0 to 1, by records, bytes or offsets, whichever is nearest to its limit; at 1 its partition is not read any further",
+                Extreme::largest(),
+            ),
+            lease_margin_seconds: extreme(
+                r,
+                "lease_margin",
+                Some(Unit::Seconds),
+                "Time until no attempt may start unless a commit is accepted before; negative when that time has passed; no sample where no partition is owned or the log takes none away",
+                Extreme::smallest(),
+            ),
+            unclean_takeovers: counter(
+                r,
+                "unclean_takeovers",
+                "Partitions taken over from an owner that ended without its last word",
+            ),
+            duplicates_suspected: counter(
+                r,
+                "duplicates_suspected",
+                "Deliveries that the owner before may have sent and whose end a takeover did not find, so that they may be sent once more; an upper bound for the window, see docs/mailboxes.md",
+            ),
             quarantined: counter(r, "quarantined", "Records that could not be read and went to quarantine"),
             partitions: gauge(r, "partitions", "Partitions of the deliveries topic owned now"),
         }
@@ -344,6 +425,10 @@ mod tests {
             "mailrail_match_events_total",
             "mailrail_deliver_attempts_total{outcome=\"delivered\"} 1",
             "mailrail_deliver_in_flight",
+            "mailrail_deliver_duplicates_suspected_total 0",
+            "mailrail_deliver_unclean_takeovers_total 0",
+            "mailrail_deliver_lane_blocked_seconds 0.0",
+            "mailrail_deliver_window_fill 0.0",
             "mailrail_mailbox_sizing_unavailable_total 0",
             "mailrail_mailbox_oldest_age_seconds{queue=\"source\"} 7",
             "mailrail_mailbox_depth{queue=\"source\",class=\"strict\",quantile=\"0.99\"} 3",

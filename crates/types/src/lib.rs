@@ -30,7 +30,7 @@ pub use id::{
 pub use integration::{Integration, Provider, ShedRule};
 pub use mailbox::{Mailbox, MailboxKey, PartitionCount, SourceMailbox};
 pub use setup::{
-    ApiKey, App, Endpoint, EventType, FilterLanguage, FilterSource, HeaderError, JsonPath, JsonPathError,
-    Secret, Subscription, Tenant, check_header,
+    ApiKey, App, Endpoint, EventType, FilterLanguage, FilterSource, HeaderError, IN_FLIGHT_MAX, JsonPath,
+    JsonPathError, RATE_PER_SECOND_MAX, Secret, Subscription, Tenant, check_header,
 };
 pub use time::Timestamp;

@@ -8,6 +8,11 @@ use thiserror::Error;
 
 use crate::{AppId, ClassId, EndpointId, KeyId, SubscriptionId, TenantId};
 
+/// Largest [`Endpoint::max_in_flight`]: more than one process has open to one recipient.
+pub const IN_FLIGHT_MAX: u32 = 1000;
+/// Largest [`Endpoint::rate_per_second`]: beyond it a limit of the rate holds nothing back.
+pub const RATE_PER_SECOND_MAX: u32 = 10_000;
+
 /// A customer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenant {
@@ -50,6 +55,12 @@ pub struct Endpoint {
     /// dead-lettered ([`crate::DeadReason::HeadMaxAge`]) and its mailbox goes on. `None`: the head holds its mailbox as
     /// long as its retries last. Tolerant mailboxes do not read it: nothing waits behind their failed deliveries.
     pub head_max_age: Option<Duration>,
+    /// Most attempts to it at the same time, 1 to [`IN_FLIGHT_MAX`]; `None`: no limit of its own. In this version each
+    /// process that delivers counts for itself.
+    pub max_in_flight: Option<u32>,
+    /// Most attempts to it in a second, 1 to [`RATE_PER_SECOND_MAX`], with a burst of one second; `None`: no limit of its
+    /// own. In this version each process that delivers counts for itself.
+    pub rate_per_second: Option<u32>,
     /// Whether a person holds its mail for now: nothing is sent, nothing is lost. It is operational state and no set-up:
     /// applying a set-up never changes it.
     pub paused: bool,

@@ -4,7 +4,7 @@
 mod any_entry;
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use any_entry::any_entry;
 use bytes::{Buf, Bytes, BytesMut};
@@ -59,6 +59,7 @@ fn snapshot() -> Kind {
         stretches: vec![stretch(30, Some(40)), stretch(60, None)],
         head: Some(head()),
         asides: BTreeMap::from([(41, SetAside { content: 700, head: head() })]),
+        passed: BTreeSet::new(),
         owed: 12,
     };
     Kind::Snapshot(Snapshot {

@@ -1,27 +1,21 @@
 //! What is measured: one set-up, one topic, three doors and the floor, each a process of its own.
 
-use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use mailrail_log::{KafkaConfig, KafkaLog, Log};
-use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions};
-use rdkafka::client::DefaultClientContext;
+use anyhow::{Context, Result, ensure};
+use mailrail_log::{KafkaLog, Log};
 
-use super::events::EVENT_TYPE;
-use super::load::{Target, get};
-use super::process::Process;
+use super::load::Target;
 use super::slow::{SlowRedis, redirect};
 use super::{Args, Variant};
+use crate::events::EVENT_TYPE;
 use crate::floor::WIDTH;
+use crate::http::get;
+use crate::process::Process;
+use crate::recipe::{Recipe, free_address, ready};
 
-/// Longest wait for a process to be ready.
-const READY_WAIT: Duration = Duration::from_secs(60);
-/// Between two looks whether it is.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the log may take to close.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// Whose name the floor writes into its records: as long as those of the doors.
@@ -29,15 +23,8 @@ pub(crate) const FLOOR_TENANT: &str = "bench-floor";
 /// The strict class of the door without sizing, as wide as the others get: what is compared is the work of sizing, not
 /// that of writing to more partitions.
 const FIXED_CLASS: &str = "fixed-wide";
-/// Topics of a pipeline.
-const TOPICS: [&str; 5] = ["events", "deliveries", "attempts", "dead-letters", "quarantine"];
-
-/// Where the services are.
-pub(super) struct Services<'a> {
-    pub(super) kafka: &'a str,
-    pub(super) postgres: &'a str,
-    pub(super) redis: &'a str,
-}
+/// Where the doors write to.
+const EVENTS: &str = "events";
 
 struct Server {
     variant: Variant,
@@ -56,51 +43,26 @@ pub(super) struct Installation {
     _folder: tempfile::TempDir,
 }
 
-/// What the processes have in common.
-struct Recipe {
-    mailrail: PathBuf,
-    kafka: String,
-    postgres: String,
-    prefix: String,
-    database: String,
-    partitions: u32,
-    workers: u32,
-    /// Administrator's token, and what the keys of producers begin with.
-    secret: String,
-}
-
 impl Installation {
-    pub(super) async fn start(args: &Args, services: &Services<'_>, delay: Duration) -> Result<Self> {
+    pub(super) async fn start(args: &Args, delay: Duration) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let number = rand::random::<u64>();
-        let recipe = Recipe {
-            mailrail: mailrail(args)?,
-            kafka: services.kafka.to_owned(),
-            postgres: services.postgres.to_owned(),
-            prefix: format!("bench-{number:016x}."),
-            database: format!("bench_{number:016x}"),
-            partitions: args.partitions.get(),
-            workers: args.workers.get(),
-            secret: format!("bench-secret-of-one-run-{:016x}", rand::random::<u64>()),
-        };
-        recipe.psql(&format!("CREATE DATABASE {}", recipe.database))?;
-        let (_, redis) = super::slow::parse(services.redis)?;
+        let services = &args.services;
+        let recipe = Recipe::new(services, args.partitions.get(), args.workers.get())?;
+        let (_, redis) = super::slow::parse(&services.redis)?;
         let slow_redis = SlowRedis::start(redis, delay).await?;
-        let late = redirect(services.redis, slow_redis.address)?;
-        set_up(&recipe, folder.path()).await?;
+        let late = redirect(&services.redis, slow_redis.address)?;
+        recipe.set_up(folder.path(), &setup_file(&recipe), &[]).await?;
         let mut servers = Vec::new();
         for (variant, redis) in [
-            (Variant::SizingOn, services.redis),
-            (Variant::SizingOff, services.redis),
+            (Variant::SizingOn, services.redis.as_str()),
+            (Variant::SizingOff, services.redis.as_str()),
             (Variant::SlowRedis, late.as_str()),
         ] {
             servers.push(door(&recipe, folder.path(), variant, redis).await?);
         }
         servers.push(floor(&recipe, folder.path()).await?);
-        let config =
-            KafkaConfig { replication_factor: 1, min_insync_replicas: 1, ..KafkaConfig::new(services.kafka) };
-        let log = KafkaLog::connect(config)?;
-        online(&log, &recipe).await?;
+        let log = recipe.log()?;
+        recipe.online(&log, &recipe.topic(EVENTS)).await?;
         Ok(Self { servers, slow_redis, log, recipe, _folder: folder })
     }
 
@@ -127,11 +89,7 @@ impl Installation {
 
     /// That what was accepted is in the log, and that the doors did what they are compared for.
     pub(super) async fn check(&self, accepted: u64) -> Result<()> {
-        let mut records: u64 = 0;
-        for partition in 0..self.recipe.partitions {
-            let bounds = self.log.bounds(&self.recipe.topic(TOPICS[0]), partition).await?;
-            records += bounds.high - bounds.low;
-        }
+        let records = self.recipe.records(&self.log, EVENTS).await?;
         ensure!(records == accepted, "{accepted} events were answered 202 and the log has {records}");
         eprintln!("door: the log has each of the {accepted} events that were answered 202");
         for (variant, reason) in [
@@ -159,96 +117,8 @@ impl Installation {
             }
         }
         self.log.close(CLOSE_WAIT).await;
-        if let Err(error) = self.recipe.remove().await {
-            eprintln!("warning: {} is left in Kafka or Postgres: {error:#}", self.recipe.database);
-        }
+        self.recipe.remove(&[]).await;
     }
-}
-
-impl Recipe {
-    fn topic(&self, kind: &str) -> String {
-        format!("{}{kind}.default", self.prefix)
-    }
-
-    fn token(&self, tenant: &str) -> String {
-        format!("{}-{tenant}", self.secret)
-    }
-
-    /// A role, or another command, with settings in its environment only.
-    fn mailrail(&self, role: &str, listen: &[(&str, SocketAddr)]) -> Result<Command> {
-        let mut url = url::Url::parse(&self.postgres).context("the URL of Postgres cannot be read")?;
-        url.set_path(&self.database);
-        let mut command = Command::new(&self.mailrail);
-        command
-            .arg(role)
-            .env("MAILRAIL__TOPIC_PREFIX", &self.prefix)
-            .env("MAILRAIL__PIPELINE__PARTITIONS", self.partitions.to_string())
-            .env("MAILRAIL__LOG__KAFKA__BROKERS", &self.kafka)
-            .env("MAILRAIL__LOG__KAFKA__REPLICATION_FACTOR", "1")
-            .env("MAILRAIL__LOG__KAFKA__MIN_INSYNC_REPLICAS", "1")
-            .env("MAILRAIL__STORE__URL", url.as_str())
-            .env("MAILRAIL__LOGS__FILTER", "warn")
-            .env("MAILRAIL_ADMIN_TOKEN", &self.secret)
-            .env("MAILRAIL_ENCRYPTION_KEY", "00".repeat(32))
-            .env("TOKIO_WORKER_THREADS", self.workers.to_string());
-        for (section, address) in listen {
-            command.env(format!("MAILRAIL__{section}__LISTEN"), address.to_string());
-        }
-        Ok(command)
-    }
-
-    fn psql(&self, statement: &str) -> Result<()> {
-        let output = Command::new("psql")
-            .args([&self.postgres, "-qc", statement])
-            .output()
-            .context("psql cannot be started: install the Postgres client")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "psql: {}", said.trim());
-        Ok(())
-    }
-
-    async fn remove(&self) -> Result<()> {
-        self.psql(&format!("DROP DATABASE {} WITH (FORCE)", self.database))?;
-        let admin: AdminClient<DefaultClientContext> =
-            ClientConfig::new().set("bootstrap.servers", &self.kafka).create()?;
-        let topics = TOPICS.map(|kind| self.topic(kind));
-        let names: Vec<&str> = topics.iter().map(String::as_str).collect();
-        for removed in admin.delete_topics(&names, &AdminOptions::new()).await? {
-            removed.map_err(|(topic, code)| anyhow::anyhow!("{topic}: {code}"))?;
-        }
-        Ok(())
-    }
-}
-
-fn mailrail(args: &Args) -> Result<PathBuf> {
-    let path = match &args.mailrail {
-        Some(path) => path.clone(),
-        None => std::env::current_exe()?.with_file_name("mailrail"),
-    };
-    ensure!(
-        path.is_file(),
-        "{} is not there: build mailrail in the same profile, or give --mailrail",
-        path.display()
-    );
-    Ok(path)
-}
-
-/// Applies the set-up through a control role, which ends before anything is measured.
-async fn set_up(recipe: &Recipe, folder: &std::path::Path) -> Result<()> {
-    let file = folder.join("setup.yaml");
-    std::fs::write(&file, setup_file(recipe))?;
-    let (listen, admin) = (free_address()?, free_address()?);
-    let mut command = recipe.mailrail("control", &[("CONTROL", listen), ("ADMIN", admin)])?;
-    let mut control = Process::start("control", folder, &mut command)?;
-    ready(&mut control, admin, "/readyz").await?;
-    let output = Command::new(&recipe.mailrail)
-        .args(["apply", "-f"])
-        .arg(&file)
-        .args(["--url", &format!("http://{listen}"), "--token", &recipe.secret])
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "the set-up was not applied: {}", said.trim());
-    control.stop().await
 }
 
 /// A tenant for each door, so that each is split by its own rate only.
@@ -292,51 +162,13 @@ async fn floor(recipe: &Recipe, folder: &std::path::Path) -> Result<Server> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args(["floor", "--listen", &listen.to_string(), "--kafka", &recipe.kafka])
-        .args(["--topic", &recipe.topic(TOPICS[0]), "--partitions", &recipe.partitions.to_string()])
+        .args(["--topic", &recipe.topic(EVENTS), "--partitions", &recipe.partitions.to_string()])
         .env("TOKIO_WORKER_THREADS", recipe.workers.to_string());
     let mut process = Process::start(FLOOR_TENANT, folder, &mut command)?;
     // Any answer will do: it has one path only.
     ready(&mut process, listen, "/v1/events").await?;
     let target = Target { address: listen, token: recipe.token(FLOOR_TENANT).into() };
     Ok(Server { variant: Variant::Floor, process, target, admin: None })
-}
-
-/// Waits until a process answers this page, but not with a server error.
-async fn ready(process: &mut Process, address: SocketAddr, path: &str) -> Result<()> {
-    let answers = async {
-        loop {
-            process.check()?;
-            match get(address, path).await {
-                Ok((..500, _)) => return anyhow::Ok(()),
-                Ok(_) | Err(_) => tokio::time::sleep(LOOK_EVERY).await,
-            }
-        }
-    };
-    match tokio::time::timeout(READY_WAIT, answers).await {
-        Ok(ready) => ready,
-        Err(_) => bail!("not ready within {READY_WAIT:?}:\n{}", process.last_log_lines()),
-    }
-}
-
-/// Waits until the broker leads every partition of the new topic. Its metadata name a leader before it is one; what is
-/// produced meanwhile is refused and sent again, which is not what is measured.
-async fn online(log: &KafkaLog, recipe: &Recipe) -> Result<()> {
-    let topic = recipe.topic(TOPICS[0]);
-    let all = async {
-        for partition in 0..recipe.partitions {
-            while log.bounds(&topic, partition).await.is_err() {
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-        }
-    };
-    tokio::time::timeout(READY_WAIT, all)
-        .await
-        .with_context(|| format!("{topic} has no leaders after {READY_WAIT:?}"))
-}
-
-/// One that was free a moment ago.
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 /// Events that a page of metrics says were routed, for this reason or for any.

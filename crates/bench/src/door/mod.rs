@@ -1,24 +1,21 @@
 //! The front door, measured: sizing on, sizing off, and sizing on a Redis that answers late, beside the floor.
 
-mod events;
 mod installation;
 mod load;
-mod process;
 mod report;
 mod slow;
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use self::events::Events;
-pub(crate) use self::events::{BODY_BYTES, EVENT_TYPE, SOURCE, event_id};
 pub(crate) use self::installation::FLOOR_TENANT;
-use self::installation::{Installation, Services};
+use self::installation::Installation;
 use self::report::{Figures, Report};
+use crate::events::Events;
+use crate::recipe::ServicesArgs;
 
 /// Requests that are not measured at the begin of every round: connections and producers are warm by then.
 const WARM_UP_OF_ROUND: u32 = 320;
@@ -51,18 +48,8 @@ pub(crate) struct Args {
     /// By how much the slow Redis is late, in milliseconds.
     #[arg(long, default_value_t = 5_000)]
     redis_delay_ms: u64,
-    /// The binary to measure. Default: the one beside this.
-    #[arg(long)]
-    mailrail: Option<PathBuf>,
-    /// `host:port` of a broker.
-    #[arg(long, env = "MAILRAIL_TEST_KAFKA")]
-    kafka: String,
-    /// `postgres://…` of a database beside which another may be made.
-    #[arg(long, env = "MAILRAIL_TEST_POSTGRES", hide_env_values = true)]
-    postgres: String,
-    /// `redis://…`
-    #[arg(long, env = "MAILRAIL_TEST_REDIS", hide_env_values = true)]
-    redis: String,
+    #[command(flatten)]
+    services: ServicesArgs,
 }
 
 /// What takes turns.
@@ -89,10 +76,9 @@ impl Variant {
 
 /// Runs the rounds and prints the report.
 pub(crate) async fn run(args: Args) -> Result<()> {
-    let services = Services { kafka: &args.kafka, postgres: &args.postgres, redis: &args.redis };
     let delay = Duration::from_millis(args.redis_delay_ms);
     eprintln!("door: starting a bare handler and three doors with {} workers each ...", args.workers);
-    let mut installation = Installation::start(&args, &services, delay).await?;
+    let mut installation = Installation::start(&args, delay).await?;
     let measured = measure(&args, &mut installation).await;
     let checked = match &measured {
         Ok((_, accepted)) => installation.check(*accepted).await,

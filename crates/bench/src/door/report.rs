@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Variant;
 use super::load::Taken;
+use crate::figures::{median, percentile, ratio, rounded};
 
 /// The door reaches this share of the floor's events/s.
 const FLOOR_GOAL: f64 = 0.7;
@@ -72,9 +73,8 @@ impl Report {
         median(self.all(variant, figure))
     }
 
-    /// The median over the rounds of the ratio within a round: what slowed all of a round down cancels out.
     fn ratio(&self, of: Variant, to: Variant, figure: impl Fn(&Figures) -> f64 + Copy) -> f64 {
-        median(self.all(of, figure).into_iter().zip(self.all(to, figure)).map(|(a, b)| a / b).collect())
+        ratio(&self.all(of, figure), &self.all(to, figure))
     }
 
     pub(super) fn summary(&self) -> Summary {
@@ -127,46 +127,12 @@ impl Report {
     }
 }
 
-/// The value that this share of all is not above; of sorted ones.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "an index"
-)]
-fn percentile(sorted: &[u32], share: f64) -> u32 {
-    let place = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).copied().unwrap_or(0)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
-    }
-}
-
-fn rounded(ratio: f64) -> f64 {
-    (ratio * 1_000.0).round() / 1_000.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn figures(events_per_s: f64, p99_ms: f64) -> Figures {
         Figures { events_per_s, p50_ms: 1.0, p99_ms, p999_ms: p99_ms, cpu_us: None }
-    }
-
-    #[test]
-    fn percentiles_are_values_that_occurred() {
-        let latencies: Vec<u32> = (1..=200).collect();
-        assert_eq!([0.5, 0.99, 1.0].map(|share| percentile(&latencies, share)), [100, 198, 200]);
-        assert_eq!(percentile(&[7], 0.5), 7);
-        assert_eq!(percentile(&[], 0.99), 0);
     }
 
     /// The second round was slow for all: it changes no ratio.

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mailrail_types::{AppId, ClassId, Endpoint, EndpointId, HeaderError, MailboxClass, check_header};
+use mailrail_types::{
+    AppId, ClassId, Endpoint, EndpointId, HeaderError, IN_FLIGHT_MAX, MailboxClass, RATE_PER_SECOND_MAX,
+    check_header,
+};
 
 use super::check::Scope;
 use super::checked::{CheckedEndpoint, HEADERS_MAX};
@@ -42,6 +45,7 @@ impl Scope<'_> {
             let refused = |detail| self.problems.add(code::INVALID_HEAD_MAX_AGE, &path, detail);
             values::head_max_age(text).map_err(refused).ok()
         });
+        let (max_in_flight, rate_per_second) = self.limits(entry, path);
         let headers = self.headers(&entry.headers, path);
         let class = self.class(entry.class.as_deref(), &path.key("class"));
         let endpoint = Endpoint {
@@ -53,9 +57,23 @@ impl Scope<'_> {
             class: class.unwrap_or_else(|| ClassId::of(MailboxClass::TOLERANT)),
             timeout,
             head_max_age,
+            max_in_flight,
+            rate_per_second,
             paused: false,
         };
         Some(CheckedEndpoint { endpoint, secret })
+    }
+
+    /// How many attempts it takes at the same time, and how many per second.
+    fn limits(&mut self, entry: &EndpointEntry, path: &Path) -> (Option<u32>, Option<u32>) {
+        let mut limit = |name: &str, value: Option<u32>, max, code| {
+            let refused = |detail| self.problems.add(code, &path.key(name), detail);
+            value.and_then(|value| values::limit(name, value, max).map_err(refused).ok())
+        };
+        let in_flight =
+            limit("max_in_flight", entry.max_in_flight, IN_FLIGHT_MAX, code::INVALID_MAX_IN_FLIGHT);
+        let code = code::INVALID_RATE_PER_SECOND;
+        (in_flight, limit("rate_per_second", entry.rate_per_second, RATE_PER_SECOND_MAX, code))
     }
 
     fn headers(&mut self, entries: &BTreeMap<String, TextOrEnv>, path: &Path) -> Vec<(String, String)> {

@@ -181,6 +181,16 @@ pub struct EndpointEntry {
     #[serde(default)]
     #[schemars(regex(pattern = r"^[0-9]+(ms|s|m|h|d)$"))]
     pub head_max_age: Option<String>,
+    /// Most attempts to it at the same time, 1 to 1000. Left out: no limit of its own. In this version each process that
+    /// delivers counts for itself.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_in_flight: Option<u32>,
+    /// Most attempts to it in a second, 1 to 10000, with a burst of one second. Left out: no limit of its own. In this
+    /// version each process that delivers counts for itself.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub rate_per_second: Option<u32>,
 }
 
 /// App + event types + filter → endpoint.

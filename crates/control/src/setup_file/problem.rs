@@ -73,6 +73,10 @@ pub mod code {
     pub const INVALID_TIMEOUT: &str = "invalid_timeout";
     /// A `head_max_age` that is not a duration or out of bounds.
     pub const INVALID_HEAD_MAX_AGE: &str = "invalid_head_max_age";
+    /// A `max_in_flight` that is out of range.
+    pub const INVALID_MAX_IN_FLIGHT: &str = "invalid_max_in_flight";
+    /// A `rate_per_second` that is out of range.
+    pub const INVALID_RATE_PER_SECOND: &str = "invalid_rate_per_second";
     /// An API key token that is too short or not visible ASCII.
     pub const INVALID_TOKEN: &str = "invalid_token";
     /// The same token for two keys.

@@ -372,7 +372,10 @@ fn the_schema_and_the_reader_agree_on_fields() {
     };
     assert_eq!(fields(""), "classes tenants version");
     assert_eq!(fields("Tenant"), "apps event_types id integrations keys name source_class");
-    assert_eq!(fields("Endpoint"), "class head_max_age headers id secret timeout url");
+    assert_eq!(
+        fields("Endpoint"),
+        "class head_max_age headers id max_in_flight rate_per_second secret timeout url"
+    );
     assert_eq!(fields("Subscription"), "endpoint event_types filter id");
     assert_eq!(
         fields("Class"),

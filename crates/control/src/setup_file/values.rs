@@ -77,6 +77,16 @@ pub(super) fn head_max_age(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("'{}' is not a head_max_age; write {usual}", shortened(text)))
 }
 
+/// A limit of an endpoint. To send nothing is a pause, so that 0 is none.
+pub(super) fn limit(name: &str, value: u32, max: u32) -> Result<u32, String> {
+    if (1..=max).contains(&value) {
+        return Ok(value);
+    }
+    Err(format!(
+        "{name} is {value}: use 1 to {max}, or leave it out for no limit; to send nothing, pause the endpoint"
+    ))
+}
+
 /// A whole number of one unit.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();

@@ -28,7 +28,7 @@ async fn planted(setting: &Setting) {
     let applied = setting.apply(&json!({ "setup": document })).await;
     assert_eq!(applied.status, StatusCode::OK, "{}", applied.text);
     let spec = |name: &str| TopicSpec { name: name.to_owned(), partitions: 3, retention: None };
-    setting.log.ensure_topics(&[EVENTS, DELIVERIES].map(spec)).await.expect("topics");
+    setting.log.ensure_topics(&[EVENTS, DELIVERIES, "journal.default"].map(spec)).await.expect("topics");
 }
 
 /// Appends a record for each key. No body can be decoded: looking never does.
@@ -45,7 +45,7 @@ async fn commit(setting: &Setting, group: &str, topic: &str, partition: u32, off
     assert!(matches!(member.next().await, Some(GroupEvent::Assigned { .. })));
     let mut map = DoneMap::new(offset);
     done.iter().for_each(|at| map.mark(*at));
-    let metadata = Checkpoint { offset, done: map }.metadata();
+    let metadata = Checkpoint { done: map, ..Checkpoint::at(offset) }.metadata();
     member.commit(vec![(partition, Committed { offset, metadata })]).await.expect("commit");
 }
 

@@ -4,11 +4,14 @@ mod access;
 mod apply;
 mod classes;
 mod integrations;
+mod journaled;
 mod mailboxes;
+mod parked;
 mod pause;
 mod resources;
 mod serving;
 mod shed;
+mod why;
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -20,9 +20,17 @@ async fn everything_can_be_read_and_deleted() {
         endpoint,
         json!({
             "id": "main", "app": "shop", "url": "https://shop.example/", "header_names": ["Authorization"], "secrets": 1, "class": "tolerant", "timeout_ms": 15000,
-            "head_max_age_ms": null, "paused": false, "paused_by": null, "paused_at_ms": null,
+            "head_max_age_ms": null, "max_in_flight": null, "rate_per_second": null, "paused": false, "paused_by": null, "paused_at_ms": null,
         })
     );
+    let mut limited = document();
+    limited["tenants"][0]["apps"][0]["endpoints"][0]["max_in_flight"] = json!(4);
+    limited["tenants"][0]["apps"][0]["endpoints"][0]["rate_per_second"] = json!(50);
+    for (setup, limits) in [(limited, (json!(4), json!(50))), (document(), (json!(null), json!(null)))] {
+        setting.apply(&json!({ "setup": setup })).await;
+        let main = setting.get("/v1/tenants/acme/endpoints/main").await.json();
+        assert_eq!((&main["max_in_flight"], &main["rate_per_second"]), (&limits.0, &limits.1), "{main}");
+    }
     let subscription = setting.get("/v1/tenants/acme/subscriptions/pushes").await.json();
     assert_eq!(subscription["filter"], json!({ "pattern": { "ref": [{ "prefix": "refs/" }] } }));
     assert_eq!(setting.get("/v1/tenants/acme/event-types/a%2Fb%20c").await.json()["name"], "a/b c");

@@ -8,7 +8,7 @@ use super::ledger::{Books, End, Owed};
 use super::line::Line;
 use super::statement::{Fault, Statement};
 use super::{Accepted, Recipient};
-use crate::receiver::Receipt;
+use crate::receiver::{DELIVERIES_MAX, Receipt, Tally};
 
 /// What others saw. What is left out is not compared.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,6 +40,7 @@ struct Received {
     taken: HashSet<DeliveryId>,
     duplicates: u64,
     order_violations: u64,
+    sequence_gaps: u64,
 }
 
 impl Books {
@@ -73,6 +74,7 @@ impl Books {
             unmatched: self.unmatched,
             duplicates: received.duplicates,
             order_violations: received.order_violations,
+            sequence_gaps: received.sequence_gaps,
             balanced: faults.is_empty(),
             faults,
         }
@@ -161,6 +163,7 @@ impl Books {
                 faults.push(Fault::OutOfOrder { mailbox: owed.mailbox.key(), delivery: *delivery });
             }
         }
+        received.sequence_gaps = sequence_gaps(receipts);
         received
     }
 
@@ -169,6 +172,15 @@ impl Books {
         let event = receipt.event_id.as_ref().and_then(|id| id.parse().ok());
         event.is_some_and(|event: EventId| self.earlier.contains(&event))
     }
+}
+
+/// What the numbers of all receipts tell. A gap is no fault: what expires or is cancelled before it is sent leaves one.
+fn sequence_gaps(receipts: &[Receipt]) -> u64 {
+    let mut tallies = HashMap::<&str, Tally>::new();
+    for receipt in receipts {
+        tallies.entry(&receipt.endpoint).or_insert_with(|| Tally::new(DELIVERIES_MAX)).take(receipt);
+    }
+    tallies.values().map(|tally| tally.counts().sequence_gaps).sum()
 }
 
 fn has_other_body(receipt: &Receipt, owed: &Owed, claims: &Claims<'_>) -> bool {

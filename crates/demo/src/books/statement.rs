@@ -36,6 +36,8 @@ pub struct Statement {
     pub duplicates: u64,
     /// Deliveries that reached a strict endpoint after a later one of their key.
     pub order_violations: u64,
+    /// Numbers that receivers miss, as `mailrail-sequence` counts for them.
+    pub sequence_gaps: u64,
     /// Whether there is no fault at all.
     pub balanced: bool,
     /// What is wrong.
@@ -55,6 +57,7 @@ struct Line {
     mailboxes: u64,
     widest: u32,
     order_violations: u64,
+    sequence_gaps: u64,
     balanced: bool,
 }
 
@@ -72,6 +75,7 @@ impl Statement {
             mailboxes: self.mailboxes,
             widest: self.widest,
             order_violations: self.order_violations,
+            sequence_gaps: self.sequence_gaps,
             balanced: self.balanced,
         };
         // Numbers and a boolean: this cannot fail.

@@ -112,6 +112,7 @@ fn receipt(n: u64, status: u16) -> Receipt {
         webhook_id: id(n).to_string(),
         event_id: None,
         attempt: None,
+        sequence: None,
         content_type: None,
         body_bytes: 0,
         body_sha256: String::new(),
@@ -247,9 +248,23 @@ async fn a_true_history_balances() {
     assert_eq!(statement.faults, []);
     assert_eq!(
         statement.json_line(),
-        r#"{"accepted":4,"matched":3,"delivered":2,"verified":2,"dead_lettered":1,"forwarded":0,"mailboxes":1,"widest":0,"order_violations":0,"balanced":true}"#
+        r#"{"accepted":4,"matched":3,"delivered":2,"verified":2,"dead_lettered":1,"forwarded":0,"mailboxes":1,"widest":0,"order_violations":0,"sequence_gaps":0,"balanced":true}"#
     );
     assert_eq!((statement.in_progress, statement.expired, statement.cancelled), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn n06_a_number_that_never_came_is_counted_and_is_no_fault() {
+    let numbered = |n: u64, number: u64| Receipt {
+        sequence: Some(format!(r#"{number};key="00000000000000ff";epoch="0.7.0";offset={n}"#)),
+        ..receipt(n, 200)
+    };
+    let mut history = truth();
+    history.receipts = vec![numbered(1, 1), numbered(2, 4)];
+    let statement = history.statement().await;
+    assert_eq!((statement.faults.as_slice(), statement.sequence_gaps), ([].as_slice(), 2));
+    history.receipts.push(numbered(1, 1));
+    assert_eq!(history.statement().await.sequence_gaps, 2);
 }
 
 #[tokio::test]

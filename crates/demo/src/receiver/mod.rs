@@ -4,6 +4,8 @@ mod behaviour;
 mod command;
 mod journal;
 mod receipt;
+mod sequence;
+mod series;
 mod serve;
 mod socket;
 mod state;
@@ -25,8 +27,10 @@ use tokio_util::sync::CancellationToken;
 pub use behaviour::{Behaviour, Rule};
 pub use command::{LISTENS_ON, ReceiverArgs, run};
 pub use receipt::{Counts, Order, Receipt, ReceiverReport};
+pub use sequence::{Epoch, Sequence};
 
 pub(crate) use state::body_sha256;
+pub(crate) use tally::Tally;
 
 use crate::Error;
 use state::State;
@@ -34,7 +38,7 @@ use state::State;
 /// Receipts kept unless the settings say otherwise: about 50 MB without bodies.
 pub const RECEIPTS_MAX: usize = 100_000;
 
-/// Deliveries told apart unless the settings say otherwise: about 50 MB.
+/// Deliveries told apart unless the settings say otherwise: about 100 MB.
 pub const DELIVERIES_MAX: usize = 1_000_000;
 
 /// One endpoint of the receiver.
@@ -163,6 +167,12 @@ impl ReceiverHandle {
     #[must_use]
     pub fn url(&self, endpoint: &str) -> String {
         format!("http://{}/{endpoint}", self.addr)
+    }
+
+    /// Most requests that were being answered at the same time, over all endpoints.
+    #[must_use]
+    pub fn in_flight_max(&self) -> u64 {
+        self.state.in_flight_max()
     }
 
     /// Counts so far.

@@ -20,6 +20,9 @@ pub struct Receipt {
     pub event_id: Option<String>,
     /// `mailrail-attempt`, when the header is there and a number.
     pub attempt: Option<u32>,
+    /// `mailrail-sequence` as it came, when the header is there: who sent this, and which record of the log it is.
+    #[serde(default)]
+    pub sequence: Option<String>,
     /// `content-type`, when the header is there.
     pub content_type: Option<String>,
     /// Length of the body.
@@ -87,6 +90,15 @@ pub struct Counts {
     pub duplicates: u64,
     /// Distinct deliveries that came after a later one of their group: in first arrival or in first acceptance.
     pub order_violations: u64,
+    /// Numbers of `mailrail-sequence` that have not come, though a later one of their key and epoch has: deliveries that
+    /// were given up or withheld, or that came before this receiver ran.
+    pub sequence_gaps: u64,
+    /// Distinct deliveries that came after a later one of their key, as the offsets of `mailrail-sequence` tell.
+    pub sequence_reordered: u64,
+    /// Verified requests of a record that had come before: attempts and duplicates.
+    pub sequence_repeated: u64,
+    /// Verified requests without a `mailrail-sequence` that can be read: the three counts above say nothing of them.
+    pub sequence_unread: u64,
 }
 
 impl Counts {
@@ -99,5 +111,9 @@ impl Counts {
         self.delivered += other.delivered;
         self.duplicates += other.duplicates;
         self.order_violations += other.order_violations;
+        self.sequence_gaps += other.sequence_gaps;
+        self.sequence_reordered += other.sequence_reordered;
+        self.sequence_repeated += other.sequence_repeated;
+        self.sequence_unread += other.sequence_unread;
     }
 }

@@ -54,6 +54,7 @@ async fn receive(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    let _answering = context.state.answering();
     let answer = match context.state.take(&endpoint, &headers, &body) {
         Ok(Some(answer)) => answer,
         Ok(None) => return (StatusCode::NOT_FOUND, "no such endpoint").into_response(),

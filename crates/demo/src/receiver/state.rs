@@ -1,7 +1,8 @@
 //! What the receiver remembers: one lock over tallies, receipts and journal, so that all three agree on the order.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -25,6 +26,9 @@ const RESERVED: &[&str] = &["report", "behaviour"];
 const UNAUTHORIZED: u16 = 401;
 
 pub(crate) struct State {
+    /// Requests that are being answered, now and at most.
+    in_flight: AtomicU64,
+    in_flight_max: AtomicU64,
     order_of: Option<OrderOf>,
     on_receipt: Option<OnReceipt>,
     keep_bodies: bool,
@@ -79,6 +83,8 @@ impl State {
             memory.remember(receipt, settings.receipts_max);
         }
         Ok(Self {
+            in_flight: AtomicU64::new(0),
+            in_flight_max: AtomicU64::new(0),
             order_of: settings.order_of,
             on_receipt: settings.on_receipt,
             keep_bodies: settings.keep_bodies,
@@ -125,6 +131,18 @@ impl State {
         drop(memory);
         self.changes.send_modify(|count| *count += 1);
         Ok(Some(answer))
+    }
+
+    /// A request is being answered, until the guard is dropped.
+    pub(crate) fn answering(self: &Arc<Self>) -> Answering {
+        let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+        self.in_flight_max.fetch_max(now, Ordering::SeqCst);
+        Answering(self.clone())
+    }
+
+    /// Most requests that were being answered at the same time.
+    pub(crate) fn in_flight_max(&self) -> u64 {
+        self.in_flight_max.load(Ordering::SeqCst)
     }
 
     pub(crate) fn report(&self) -> ReceiverReport {
@@ -194,6 +212,15 @@ impl Memory {
 }
 
 /// SHA-256 of a body as receipts have it: in hex.
+/// A request that is being answered.
+pub(crate) struct Answering(Arc<State>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 pub(crate) fn body_sha256(body: &[u8]) -> String {
     HEXLOWER.encode(&Sha256::digest(body))
 }
@@ -208,6 +235,7 @@ fn receipt(endpoint: &str, headers: &HeaderMap, body: &Bytes) -> Receipt {
         webhook_id: text("webhook-id").unwrap_or_default(),
         event_id: text("mailrail-event-id"),
         attempt: text("mailrail-attempt").and_then(|n| n.parse().ok()),
+        sequence: text("mailrail-sequence"),
         content_type: text("content-type"),
         body_bytes: body.len() as u64,
         body_sha256: body_sha256(body),

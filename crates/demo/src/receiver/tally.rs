@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use sha2::{Digest, Sha256};
 
 use super::receipt::{Counts, Order, Receipt};
+use super::sequence::Sequence;
+use super::series::Series;
 
 /// What is known of one endpoint.
 #[derive(Debug)]
@@ -12,6 +14,7 @@ pub(crate) struct Tally {
     counts: Counts,
     deliveries: HashMap<[u8; 16], Known>,
     groups: HashMap<String, Heads>,
+    series: Series,
     deliveries_max: usize,
     truncated: bool,
 }
@@ -21,6 +24,8 @@ pub(crate) struct Tally {
 struct Known {
     accepted: bool,
     out_of_order: bool,
+    /// The number of its last request.
+    sequence: Option<Sequence>,
 }
 
 /// Highest sequence of a group so far. Both orders are kept: a delivery may be asked for in order, fail, and be taken
@@ -38,6 +43,7 @@ impl Tally {
             counts: Counts::default(),
             deliveries: HashMap::new(),
             groups: HashMap::new(),
+            series: Series::default(),
             deliveries_max,
             truncated: false,
         }
@@ -85,6 +91,13 @@ impl Tally {
             now.out_of_order = true;
             self.counts.order_violations += 1;
         }
+        match receipt.sequence.as_deref().and_then(Sequence::parse) {
+            Some(sequence) => {
+                let before = now.sequence.replace(sequence);
+                self.truncated |= !self.series.take(sequence, before, self.deliveries_max, &mut self.counts);
+            }
+            None => self.counts.sequence_unread += 1,
+        }
         if before.is_some() || self.deliveries.len() < self.deliveries_max {
             self.deliveries.insert(id, now);
         } else {
@@ -131,6 +144,7 @@ mod tests {
             webhook_id: id.into(),
             event_id: None,
             attempt: None,
+            sequence: None,
             content_type: None,
             body_bytes: 0,
             body_sha256: String::new(),

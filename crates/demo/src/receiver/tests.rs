@@ -77,6 +77,37 @@ async fn n05_receipts_hold_the_bytes_that_came() {
 }
 
 #[tokio::test]
+async fn n06_gaps_reorderings_and_repetitions_are_counted_per_endpoint() {
+    let receiver = start(endpoints(&["shop ok", "other ok"])).await;
+    let send = async |endpoint: &str, id: &str, sequence: &str| {
+        let mut headers = signed(SECRET, id, b"{}");
+        headers.insert("mailrail-sequence", sequence.parse().expect("header"));
+        let path = format!("/{endpoint}");
+        let answer = request(receiver.addr(), "POST", &path, &headers, b"{}").await.expect("answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    };
+    let sequence = |number: u64, offset: u64| {
+        format!(r#"{number};key="00000000000000ff";epoch="0.7.0";offset={offset}"#)
+    };
+    send("shop", "a", &sequence(1, 10)).await;
+    send("shop", "a", &sequence(1, 10)).await;
+    send("shop", "e", &sequence(5, 19)).await;
+    send("shop", "c", &sequence(3, 14)).await;
+    send("shop", "f", "6;epoch=\"0.7.0\"").await;
+    send("other", "x", &sequence(1, 3)).await;
+    assert_eq!(post(&receiver, "other", "y", b"{}").await.expect("answer"), 200);
+
+    let report = receiver.snapshot();
+    let of = |counts: &Counts| {
+        [counts.sequence_gaps, counts.sequence_reordered, counts.sequence_repeated, counts.sequence_unread]
+    };
+    assert_eq!(of(&report.endpoints["shop"]), [2, 1, 1, 1], "2 and 4 are missing");
+    assert_eq!(of(&report.endpoints["other"]), [0, 0, 0, 1]);
+    assert_eq!(of(&report.total), [2, 1, 1, 2]);
+    receiver.stop().await;
+}
+
+#[tokio::test]
 async fn a_bad_signature_is_counted_and_refused() {
     let receiver = start(endpoints(&["shop ok"])).await;
     let headers = signed(SECRET, "dlv_1", b"signed");

@@ -7,5 +7,5 @@ mod tape;
 mod tests;
 
 pub(crate) use scan::{ScanError, scan};
-pub(crate) use string::quote;
+pub(crate) use string::{quote, unescape_string};
 pub(crate) use tape::{Elements, Node, Tape, View};

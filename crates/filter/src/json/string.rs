@@ -45,6 +45,25 @@ pub(super) fn scan_string(
     }
 }
 
+/// Undoes the escapes of what stands between two quotes. False when that is not the inside of a string.
+pub(crate) fn unescape_string(raw: &str, text: &mut String) -> bool {
+    let bytes = raw.as_bytes();
+    let mut copied = 0;
+    let mut pos = 0;
+    while let Some(run) = bytes[pos..].iter().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f)) {
+        pos += run;
+        if bytes[pos] != b'\\' {
+            return false;
+        }
+        text.push_str(&raw[copied..pos]);
+        let Ok((c, next)) = read_escape(bytes, pos) else { return false };
+        text.push(c);
+        (pos, copied) = (next, next);
+    }
+    text.push_str(&raw[copied..]);
+    true
+}
+
 /// Reads the escape whose backslash stands at `at`; returns the character and where the text goes on.
 fn read_escape(bytes: &[u8], at: usize) -> Result<(char, usize), ScanError> {
     let plain = |c| Ok((c, at + 2));

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::Dialect;
 use super::operators::Values;
 use super::place::{Place, write_step};
 use crate::error::FilterError;
@@ -55,8 +56,8 @@ struct Lowering {
 }
 
 /// Lowers the root object of a pattern.
-pub(super) fn lower(root: Node<'_>, place: &Place<'_>) -> Result<Program, FilterError> {
-    let mut lowering = Lowering::default();
+pub(super) fn lower(root: Node<'_>, place: &Place<'_>, dialect: Dialect) -> Result<Program, FilterError> {
+    let mut lowering = Lowering { values: Values::new(dialect), ..Lowering::default() };
     let mut drafts = vec![Draft::new()];
     lowering.object(root, place, Scope::Body(&[]), false, &mut drafts)?;
     let Lowering { steps, clauses, .. } = lowering;
@@ -99,7 +100,10 @@ impl Lowering {
             }
             match (key, scope) {
                 (OR, _) => self.or(value, place, scope, drafts)?,
-                (ATTRIBUTES, Scope::Body([])) => self.attributes(value, place, in_or, drafts)?,
+                (ATTRIBUTES, Scope::Body([])) => {
+                    self.values.extension(ATTRIBUTES, place)?;
+                    self.attributes(value, place, in_or, drafts)?;
+                }
                 (_, Scope::Body(path)) => self.field(key, value, place, path, in_or, drafts)?,
                 (_, Scope::Attributes) => {
                     check_attribute(key, value, place)?;

@@ -49,7 +49,8 @@
 //! by name (`type`, `source`, `subject`, `id`, `time`, `datacontenttype`, `dataschema`, extensions). An attribute is
 //! matched by its canonical text, and also as the boolean or integer which that text reads as, because HTTP headers
 //! carry no types. This key is ours and not part of EventBridge, as are `none-of`, `equals-ignore-ascii-case` and
-//! single values without a list.
+//! single values without a list: the strict dialect ([`Filter::compile_eventbridge`](crate::Filter::compile_eventbridge))
+//! refuses them, so that a pattern which it takes can be moved to EventBridge and back.
 
 mod fields;
 mod operators;
@@ -61,8 +62,18 @@ use crate::json::{ScanError, View, scan};
 use crate::limits::TEXT_MAX_CHARS;
 use place::Place;
 
+/// Which patterns are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Dialect {
+    /// All of this page.
+    #[default]
+    Extended,
+    /// What EventBridge takes, too: nothing that is ours.
+    EventBridge,
+}
+
 /// Compiles a pattern.
-pub(crate) fn parse(text: &str) -> Result<Program, FilterError> {
+pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Program, FilterError> {
     // Counting stops at the limit: the text may be anything.
     if text.chars().nth(TEXT_MAX_CHARS).is_some() {
         let message = format!(
@@ -76,7 +87,7 @@ pub(crate) fn parse(text: &str) -> Result<Program, FilterError> {
         let message = "a pattern is a JSON object; write {\"field\": [\"value\"]}";
         return Err(FilterError::new("filter_not_object", "$", message));
     }
-    fields::lower(root, &Place::Root)
+    fields::lower(root, &Place::Root, dialect)
 }
 
 fn not_json(text: &str, error: ScanError) -> FilterError {

@@ -1,5 +1,6 @@
 //! Values: what stands in the lists of a pattern.
 
+use super::Dialect;
 use super::place::Place;
 use crate::error::FilterError;
 use crate::fold::Case;
@@ -16,6 +17,7 @@ const TEXT_OPERATORS: &str = "prefix, suffix, equals-ignore-case, equals-ignore-
 #[derive(Default)]
 pub(super) struct Values {
     count: usize,
+    dialect: Dialect,
 }
 
 fn invalid_operand(place: &Place<'_>, message: impl Into<String>) -> FilterError {
@@ -23,10 +25,25 @@ fn invalid_operand(place: &Place<'_>, message: impl Into<String>) -> FilterError
 }
 
 impl Values {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self { count: 0, dialect }
+    }
+
+    /// Something that EventBridge does not have.
+    pub(super) fn extension(&self, what: &str, place: &Place<'_>) -> Result<(), FilterError> {
+        if self.dialect == Dialect::Extended {
+            return Ok(());
+        }
+        let message =
+            format!("{what} is not part of EventBridge patterns; use the language 'pattern' for it");
+        Err(FilterError::new("filter_not_eventbridge", place, message))
+    }
+
     /// A list, or one value that stands for a list of itself.
     pub(super) fn list(&mut self, node: Node<'_>, place: &Place<'_>) -> Result<Wanted, FilterError> {
         let mut wanted = Wanted::default();
         if node.view() != View::Array {
+            self.extension("a value without a list", place)?;
             self.value(node, place, &mut wanted)?;
             return Ok(wanted);
         }
@@ -89,7 +106,10 @@ impl Values {
         let place = &Place::Key(place, name);
         match name {
             "anything-but" => wanted.other_than.push(self.excluded(name, operand, place)?),
-            "none-of" => wanted.none_of.push(self.excluded(name, operand, place)?),
+            "none-of" => {
+                self.extension("'none-of'", place)?;
+                wanted.none_of.push(self.excluded(name, operand, place)?);
+            }
             "exists" => {
                 self.add(place)?;
                 match operand.view() {
@@ -116,7 +136,7 @@ impl Values {
                 self.add(place)?;
                 wanted.any_of.add_string(string(name, operand, place)?);
             }
-            _ => match text_test(name, operand, place)? {
+            _ => match self.text_test(name, operand, place)? {
                 Some(test) => {
                     self.add(place)?;
                     wanted.any_of.add_test(test);
@@ -125,6 +145,28 @@ impl Values {
             },
         }
         Ok(())
+    }
+
+    /// A test of a text; `None` when there is none of that name.
+    fn text_test(
+        &self,
+        name: &str,
+        operand: Node<'_>,
+        place: &Place<'_>,
+    ) -> Result<Option<TextTest>, FilterError> {
+        let test = text_test(name, operand, place)?;
+        let ascii = |test: &TextTest| {
+            matches!(
+                test,
+                TextTest::Equals(Case::FoldAscii, _)
+                    | TextTest::Starts(Case::FoldAscii, _)
+                    | TextTest::Ends(Case::FoldAscii, _)
+            )
+        };
+        if test.as_ref().is_some_and(ascii) {
+            self.extension("'equals-ignore-ascii-case'", place)?;
+        }
+        Ok(test)
     }
 
     /// The operand of `anything-but` and `none-of`.
@@ -183,7 +225,8 @@ impl Values {
         set: &mut ValueSet,
     ) -> Result<(), FilterError> {
         self.add(place)?;
-        let test = text_test(name, operand, place)?.ok_or_else(|| unknown(name, place, TEXT_OPERATORS))?;
+        let test =
+            self.text_test(name, operand, place)?.ok_or_else(|| unknown(name, place, TEXT_OPERATORS))?;
         if matches!(&test, TextTest::Starts(_, text) | TextTest::Ends(_, text) if text.is_empty()) {
             let message = format!(
                 "every string has the empty {name}, so no string is left; write at least one character"

@@ -4,10 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
+use mailrail_filter::{Document, Filter};
+use mailrail_types::Attributes;
 use serde_json::Value;
 
 use crate::naive;
-use crate::verdict::{filter, judge};
+use crate::verdict::{check_indexed, filter, judge};
 
 /// Case by case in file order: y matches, n does not.
 const VERDICTS: &str = "ynynyyy ynyynynyn yyn ynnyyn yn yn nn yyyy yyn yyyyyynyn yyyn";
@@ -40,6 +42,13 @@ fn event_ruler_correctness_cases() {
         if judge(&rule.to_string(), event.to_string().as_bytes()) != Ok(expected) {
             wrong.push(format!("{name}: expected {expected}"));
         }
+        // The strict dialect takes all of them, and means the same.
+        let (text, body) = (rule.to_string(), event.to_string());
+        let strict = Filter::compile_eventbridge(&text).unwrap_or_else(|e| panic!("{name} is refused: {e}"));
+        let attributes = Attributes::default();
+        let verdict = strict.matches(&Document::new(&attributes, body.as_bytes()));
+        assert_eq!(verdict, Ok(expected), "strict: {name}");
+        check_indexed(&text, &strict, &attributes, body.as_bytes(), verdict);
         assert_eq!(naive::matches(rule, event), expected, "the naive evaluator on {name}");
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

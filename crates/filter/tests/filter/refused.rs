@@ -164,3 +164,30 @@ fn a07_limits_refuse_at_the_first_over() {
     assert_eq!(e.code, "filter_too_many_alternatives");
     assert!(e.path.starts_with("$.x.$or["), "{}", e.path);
 }
+
+#[test]
+fn the_strict_dialect_refuses_what_is_ours() {
+    use mailrail_filter::Filter;
+    for (text, place) in [
+        (r#"{"a":1}"#, "$.a"),
+        (r#"{"a":{"exists":[{"none-of":[1]}]}}"#, "$.a.exists[0].none-of"),
+        (r#"{"a":[{"none-of":[1]}]}"#, "$.a[0].none-of"),
+        (r#"{"a":[{"equals-ignore-ascii-case":"x"}]}"#, "$.a[0].equals-ignore-ascii-case"),
+        (r#"{"a":[{"prefix":{"equals-ignore-ascii-case":"x"}}]}"#, "$.a[0].prefix"),
+        (
+            r#"{"a":[{"anything-but":{"equals-ignore-ascii-case":["x"]}}]}"#,
+            "$.a[0].anything-but.equals-ignore-ascii-case[0]",
+        ),
+        (r#"{"$attributes":{"type":["x"]}}"#, "$.$attributes"),
+    ] {
+        let error = Filter::compile_eventbridge(text).expect_err(text);
+        assert_eq!((error.code, error.path.as_str()), ("filter_not_eventbridge", place), "{text}");
+        assert!(crate::verdict::compile(text).is_ok(), "{text} is fine otherwise");
+    }
+    for text in [
+        r#"{"a":[1,null,{"prefix":{"equals-ignore-case":"x"}}],"b":{"$attributes":["x"]}}"#,
+        r#"{"a":[{"anything-but":{"wildcard":"*x"}}],"$or":[{"b":[{"cidr":"10.0.0.0/8"}]},{"c":[{"numeric":[">",1]}]}]}"#,
+    ] {
+        assert!(Filter::compile_eventbridge(text).is_ok(), "{text}");
+    }
+}

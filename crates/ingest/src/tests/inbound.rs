@@ -65,6 +65,8 @@ async fn stored() -> (TempDir, Store, Arc<Directory>) {
                 class: ClassId::of(MailboxClass::TOLERANT),
                 timeout: None,
                 head_max_age: None,
+                max_in_flight: None,
+                rate_per_second: None,
                 paused: false,
             };
             setup.endpoints.push(endpoint.into());

@@ -3,7 +3,7 @@
 use mailrail_types::{MailboxKey, Timestamp};
 
 use super::Protocol;
-use crate::entry::{Cursor, Drained, Kind, Link, Source};
+use crate::entry::{Cursor, Drained, Kind, Source};
 use crate::lane::{Ahead, Rest, Turn};
 
 impl Protocol {
@@ -26,6 +26,7 @@ impl Protocol {
             }
             let count = lane.unsaved.map_or(0, |drained| drained.count) + 1;
             let next = Cursor { at: ended.at + 1, epoch: ended.epoch };
+            lane.through = Some(ended.source);
             lane.unsaved = Some(Drained { through: ended.source, next, count });
         }
         let Some(unsaved) = lane.unsaved else { return self.end_backlog(mailbox) };
@@ -76,9 +77,9 @@ impl Protocol {
     }
 
     /// Declares the backlog empty when nothing of it is left, here or in the deliveries (I7).
-    fn end_backlog_now(&mut self, mailbox: &MailboxKey) -> bool {
+    pub(super) fn end_backlog_now(&mut self, mailbox: &MailboxKey) -> bool {
         let fetched = self.window.next();
-        let (clear_late, no_overtaking) = (self.rules.clear_late, self.rules.no_overtaking);
+        let no_overtaking = self.rules.no_overtaking;
         let Some(lane) = self.lanes.get_mut(mailbox) else { return false };
         let over = lane.stretch_ended
             && lane.stretches.len() == 1
@@ -93,8 +94,8 @@ impl Protocol {
             return false;
         }
         let last = lane.stretches.first().map_or(0, |(_, last)| *last);
-        if fetched <= last && clear_late {
-            self.unfetched.entry(last).or_default().push(mailbox.clone());
+        if fetched <= last {
+            self.unfetched.entry(last).or_default().insert(mailbox.clone());
             return false;
         }
         lane.clearing = true;
@@ -110,6 +111,7 @@ impl Protocol {
         let Some(lane) = self.lanes.get_mut(mailbox) else { return };
         if lane.stretch_ended && lane.stretches.first().is_some_and(|(first, _)| *first < lowest.first) {
             lane.stretches.retain(|(first, _)| *first >= lowest.first);
+            lane.through = lowest.drained;
             lane.stretch_ended = lowest.is_drained();
             lane.rest = if lowest.is_drained() {
                 Rest::None
@@ -119,34 +121,35 @@ impl Protocol {
         }
     }
 
-    /// Keeps the content of the next delivery of the lowest stretch, if there is room for it; else the backlog is read on
-    /// from there later.
+    /// Whether more content may be kept (I14). One always may, however large: else it could never be delivered.
+    pub(super) fn has_content_room(&self) -> bool {
+        self.content == 0 || self.content < self.config.content_max
+    }
+
+    /// Keeps the content of the next delivery of the lowest stretch, if there is room for it or it `must` be; else the backlog
+    /// is read on from there later. Says whether it was kept.
     pub(super) fn keep_content(
         &mut self,
         mailbox: &MailboxKey,
         ahead: Ahead,
-        link: Link,
-        wanted: bool,
+        must: bool,
         now: Timestamp,
-    ) {
+    ) -> bool {
         let far = self.hold_of(mailbox).is_some_and(|hold| hold.until > now.plus(self.config.keep_for));
-        let (of_mailbox, of_all) = (self.config.mailbox_content_max, self.config.content_max);
-        let full = self.content + ahead.bytes > of_all;
+        let fits = self.has_content_room();
+        let of_mailbox = self.config.mailbox_content_max;
         let lane = self.lane(mailbox);
-        let runs = ahead.turn != Turn::Queued { until: Timestamp::ZERO };
-        let room = !far && !full && lane.ahead_bytes + ahead.bytes <= of_mailbox;
-        if room || runs || (wanted && !far) {
+        let is_fair = lane.ahead.is_empty() || lane.ahead_bytes + ahead.bytes <= of_mailbox;
+        let keep = must || (!far && fits && is_fair);
+        if keep {
             lane.ahead_bytes += ahead.bytes;
-            self.content += ahead.bytes;
-            self.lane(mailbox).ahead.push_back(ahead);
+            let bytes = ahead.bytes;
+            lane.ahead.push_back(ahead);
+            self.content += bytes;
         } else {
-            let after = match link {
-                Link::After(last) => Some(last),
-                Link::First | Link::Before(_) => None,
-            };
-            lane.rest = Rest::From { next: Cursor { at: ahead.at, epoch: ahead.epoch }, after };
-            self.forgotten.push(ahead.source);
+            lane.rest = Rest::From { next: Cursor { at: ahead.at, epoch: ahead.epoch }, after: ahead.after };
         }
+        keep
     }
 
     /// Drops the content at hand of a backlog whose time is far off, or that is not the next to go.
@@ -154,11 +157,8 @@ impl Protocol {
         let Some(lane) = self.lanes.get_mut(mailbox) else { return };
         let idle = lane.ahead.iter().all(|ahead| matches!(ahead.turn, Turn::Queued { .. }));
         let Some(first) = lane.ahead.front().filter(|_| idle) else { return };
-        // Whatever was before it has ended: the chain goes on after the last of that.
         let next = Cursor { at: first.at, epoch: first.epoch };
-        let drained = lane.unsaved.map(|unsaved| unsaved.through);
-        let known = self.fold.backlog(mailbox).and_then(|b| b.stretches.first()).and_then(|s| s.drained);
-        lane.rest = Rest::From { next, after: drained.or(known) };
+        lane.rest = Rest::From { next, after: first.after };
         for ahead in lane.ahead.drain(..) {
             self.content = self.content.saturating_sub(ahead.bytes);
             self.forgotten.push(ahead.source);

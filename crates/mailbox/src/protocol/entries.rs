@@ -30,7 +30,8 @@ impl Protocol {
         if self.appending {
             return None;
         }
-        let batch = if self.outbox.is_empty() && self.snapshot_is_due(now) {
+        let batch = if self.snapshot_is_due(now) {
+            // Nothing overtakes a snapshot that is due: under a load of entries it would never have its turn.
             if self.unread > 0 && self.rules.quiet_snapshot {
                 return None;
             }
@@ -93,7 +94,8 @@ impl Protocol {
             Kind::Clear { mailbox } => self.clear_applied(mailbox),
             Kind::Aside(aside) => self.aside_applied(place, aside, now),
             Kind::Snapshot(_) => self.snapshot_applied(),
-            Kind::Claim(_) | Kind::AsideEnded { .. } | Kind::HandOff(_) | Kind::Trial { .. } => {}
+            Kind::AsideEnded { source, .. } => self.aside_ended(*source),
+            Kind::Claim(_) | Kind::HandOff(_) | Kind::Trial { .. } => {}
         }
         Ok(())
     }
@@ -115,22 +117,25 @@ impl Protocol {
         let epoch = self.epoch;
         let lane = self.lane(mailbox);
         lane.parking = lane.parking.saturating_sub(1);
+        lane.parked_running.retain(|running| *running != source);
         if lowest.is_some_and(|stretch| stretch.first == source) {
             lane.rest = Rest::None;
-            lane.stretch_ended = false;
+            lane.through = None;
         }
         let turn = match () {
             () if meanwhile.ended => Turn::Ended { recorded: meanwhile.recorded },
             () if flies || meanwhile.again.is_some() => Turn::Running,
             () => Turn::Queued { until: Timestamp::ZERO },
         };
-        let wanted = !matches!(turn, Turn::Queued { .. }) || lane.ahead.is_empty();
-        let ahead = Ahead { source, at: place, epoch, bytes, turn };
-        let is_lowest = lowest.is_some_and(|stretch| stretch.covers(source));
-        if is_lowest && lane.rest == Rest::None {
+        // What follows one that runs is found only behind it.
+        let must = !matches!(turn, Turn::Queued { .. }) || !lane.parked_running.is_empty();
+        let ahead = Ahead { source, after: after(park.link), at: place, epoch, bytes, turn };
+        let mut kept = false;
+        if lowest.is_some_and(|stretch| stretch.covers(source)) {
             lane.stretch_ended = false;
-            self.keep_content(mailbox, ahead, park.link, wanted, now);
-        } else {
+            kept = lane.rest == Rest::None && self.keep_content(mailbox, ahead, must, now);
+        }
+        if !kept {
             self.forgotten.push(source);
         }
         if let Some(head) = meanwhile.again {
@@ -242,27 +247,25 @@ impl Protocol {
         let Some(aside) = self.asides.get_mut(&source) else { return };
         aside.hold = head.hold;
         let (mailbox, content) = (aside.mailbox.clone(), aside.content);
+        self.timers.aside(head.hold.until.max(now), &mailbox, source);
         if head.history.is_some() {
             aside.saving += 1;
-            self.send(Kind::Aside(Aside {
-                mailbox: mailbox.clone(),
-                content: Some(content),
-                head: head.clone(),
-            }));
+            self.send(Kind::Aside(Aside { mailbox, content: Some(content), head }));
         }
-        self.timers.aside(head.hold.until.max(now), &mailbox, source);
     }
 
     fn after_read_back(&mut self, mailbox: &MailboxKey, now: Timestamp) {
-        let lane = self.lane(mailbox);
-        if lane.parking == 0
-            && let Some(hold) = lane.block_next.take()
-            && !lane.queue.is_empty()
-        {
-            self.block(mailbox, hold);
-        }
+        self.block_if_put_off(mailbox);
         self.advance(mailbox, now);
         self.make_ready(mailbox);
+    }
+}
+
+/// The one before in its stretch.
+pub(super) fn after(link: Link) -> Option<Source> {
+    match link {
+        Link::After(last) => Some(last),
+        Link::First | Link::Before(_) => None,
     }
 }
 

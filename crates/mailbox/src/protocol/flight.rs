@@ -113,7 +113,11 @@ impl Protocol {
             open.slot = slot;
         }
         match came {
-            Settlement::Ended => self.lane(mailbox).queue.retain(|queued| *queued != source),
+            Settlement::Ended => {
+                let lane = self.lane(mailbox);
+                lane.queue.retain(|queued| *queued != source);
+                lane.recording += 1;
+            }
             Settlement::Retry { due, history } => {
                 let hold = Hold { reason: HoldReason::Backoff, until: due };
                 let is_front = self.lane(mailbox).queue.front() == Some(&source);
@@ -247,10 +251,18 @@ impl Protocol {
                 debug_assert_eq!(open.slot, Slot::Ended, "done before it ended (I1)");
                 self.window.remove(source);
                 self.forgotten.push(source);
+                if let Some(flight) = &flight {
+                    let lane = self.lane(&flight.mailbox);
+                    lane.recording = lane.recording.saturating_sub(1);
+                    self.block_if_put_off(&flight.mailbox);
+                }
             }
-        } else if let Some(aside) = self.asides.remove(&source) {
-            self.forget_aside(source, aside.bytes);
-            self.send(Kind::AsideEnded { mailbox: aside.mailbox, source });
+        } else if let Some(aside) = self.asides.get_mut(&source) {
+            // It stays, and nobody starts it again, until its end was read back.
+            aside.running = true;
+            let (bytes, mailbox) = (aside.bytes.take(), aside.mailbox.clone());
+            self.forget_aside(source, bytes);
+            self.send(Kind::AsideEnded { mailbox, source });
         } else if let Some(flight) = &flight {
             if let Some(ahead) = self.lane(&flight.mailbox).turn_of(source) {
                 ahead.turn = Turn::Ended { recorded: true };
@@ -259,6 +271,16 @@ impl Protocol {
         }
         if let Some(flight) = flight {
             self.settle_down(&flight.mailbox);
+        }
+    }
+
+    /// The end of a delivery aside was read back.
+    pub(super) fn aside_ended(&mut self, source: Source) {
+        if let Some(aside) = self.asides.remove(&source) {
+            // The deliveries may not have been read again up to it: it is not to be taken for a new one then.
+            self.window.mark_done(source);
+            self.wanting_asides.remove(&aside.content);
+            self.forget_aside(source, aside.bytes);
         }
     }
 
@@ -300,7 +322,7 @@ impl Protocol {
             };
             self.asides.insert(source, live);
         }
-        let Some(aside) = self.asides.get(&source) else { return };
+        let Some(aside) = self.asides.get(&source).filter(|aside| !aside.running) else { return };
         if aside.hold.until > now {
             self.timers.aside(aside.hold.until, mailbox, source);
         } else if aside.bytes.is_some() {

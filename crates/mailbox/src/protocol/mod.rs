@@ -20,7 +20,7 @@ use std::time::Duration;
 use mailrail_types::{HoldReason, MailboxKey, Timestamp};
 
 use crate::checkpoint::Checkpoint;
-use crate::entry::{Entry, Hold, Place, Source};
+use crate::entry::{Entry, Hold, Place, Source, Unfinished};
 use crate::fold::Fold;
 use crate::lane::{Lane, Traits};
 use crate::ready::{Item, Ready};
@@ -29,7 +29,7 @@ use crate::window::{Limits, Window};
 
 use flight::{Flight, LiveAside};
 use scan::Scan;
-use snapshot::SnapshotClock;
+use snapshot::{PART_MAX, SnapshotClock};
 use timer::Timers;
 
 pub use entries::Fenced;
@@ -64,8 +64,8 @@ pub struct Config {
     pub mailbox_asides_max: usize,
     /// Deliveries set aside in the partition.
     pub asides_max: usize,
-    /// Stretches of one backlog: each takeover may add one.
-    pub stretches_max: usize,
+    /// Mailboxes, and deliveries aside, of one part of a snapshot.
+    pub snapshot_part_max: usize,
     /// Journal bytes that are read back between two snapshots.
     pub snapshot_bytes: usize,
     /// Longest time between two snapshots while the journal grows.
@@ -88,7 +88,7 @@ impl Config {
             keep_for: Duration::from_secs(10),
             mailbox_asides_max: 256,
             asides_max: 8192,
-            stretches_max: 8,
+            snapshot_part_max: PART_MAX,
             snapshot_bytes: 1 << 20,
             snapshot_after: Duration::from_secs(60),
         }
@@ -126,10 +126,12 @@ pub struct Protocol {
     wanting_asides: BTreeMap<Place, Source>,
     scan: Option<Scan>,
     /// Mailboxes whose head, or whose end, lies where the deliveries were not read yet (I7).
-    unfetched: BTreeMap<Source, Vec<MailboxKey>>,
+    unfetched: BTreeMap<Source, BTreeSet<MailboxKey>>,
     forgotten: Vec<Source>,
     content: usize,
     snapshots: SnapshotClock,
+    /// Attempts that an owner before may still run. No snapshot is written while there are any: it would hide them.
+    inherited: Vec<Unfinished>,
     /// Newest snapshot of the journal that was read whole.
     pointer: Option<Place>,
     stopping: bool,
@@ -185,9 +187,10 @@ impl Protocol {
             forgotten: Vec::new(),
             content: 0,
             snapshots: SnapshotClock::new(now, unclean),
+            inherited: Vec::new(),
             stopping: false,
         };
-        new.set_timers();
+        new.set_timers(now);
         new
     }
 
@@ -198,7 +201,7 @@ impl Protocol {
     }
 
     /// Everything parked gets its timer; a timer is all that a mailbox at rest needs.
-    fn set_timers(&mut self) {
+    fn set_timers(&mut self, now: Timestamp) {
         for (mailbox, backlog) in self.fold.backlogs() {
             if backlog.is_blocked() {
                 let due = backlog.head.as_ref().map_or(Timestamp::ZERO, |head| head.hold.until);
@@ -208,7 +211,8 @@ impl Protocol {
                 self.timers.aside(aside.head.hold.until, mailbox, *source);
             }
         }
-        for unfinished in self.fold.unfinished() {
+        self.inherited = self.fold.unfinished().iter().filter(|left| left.until > now).cloned().collect();
+        for unfinished in &self.inherited {
             // Its attempt may still run where it was started: nothing of the mailbox goes out before that is over.
             let hold = Hold { reason: HoldReason::Unfinished, until: unfinished.until };
             self.holds.insert(unfinished.mailbox.clone(), hold);
@@ -230,7 +234,7 @@ impl Protocol {
         if self.lanes.get(mailbox).is_some_and(Lane::is_at_rest) {
             self.lanes.remove(mailbox);
             self.held_since.remove(mailbox);
-            if !self.fold.backlog(mailbox).is_some_and(crate::fold::Backlog::is_blocked) {
+            if !self.fold.backlog(mailbox).is_some_and(crate::backlog::Backlog::is_blocked) {
                 self.holds.remove(mailbox);
             }
         }
@@ -285,6 +289,17 @@ impl Protocol {
         std::mem::take(&mut self.forgotten)
     }
 
+    /// Wakes one mailbox that waits for an event; `false` when it does not (yet).
+    pub fn wake_mailbox(&mut self, mailbox: &MailboxKey, now: Timestamp) -> bool {
+        let hold = self.hold_of(mailbox).filter(|hold| hold.until > now);
+        let waits = hold.is_some_and(crate::fold::waits_for_event);
+        if waits {
+            self.holds.insert(mailbox.clone(), Hold { reason: HoldReason::BehindHead, until: now });
+            self.make_ready(mailbox);
+        }
+        waits
+    }
+
     /// Wakes the mailboxes, and what was set aside, that wait for an event, where `is_over` says that it came. They are asked
     /// again; one that must still wait is held again.
     pub fn wake(&mut self, now: Timestamp, mut is_over: impl FnMut(&MailboxKey, HoldReason) -> bool) {
@@ -311,5 +326,17 @@ impl Protocol {
     /// From here on nothing starts. What runs may finish.
     pub fn stop(&mut self) {
         self.stopping = true;
+    }
+
+    /// What the window holds: records, their bytes, and the offsets from the lowest that is not done to its end.
+    #[must_use]
+    pub fn window_use(&self) -> (usize, usize, u64) {
+        (self.window.records(), self.window.bytes(), self.window.next() - self.window.floor())
+    }
+
+    /// Since when the mailbox waits that has waited for the longest with records in the window.
+    #[must_use]
+    pub fn held_longest(&self) -> Option<Timestamp> {
+        self.held_since.values().copied().min()
     }
 }

@@ -86,7 +86,7 @@ impl Protocol {
     fn way_of(&mut self, source: Source, mailbox: &MailboxKey) -> Way {
         let pressed = self.window.is_pressed();
         let queue_max = self.config.queue_max;
-        let (blocked_parks, stretches_max) = (self.rules.blocked_parks, self.config.stretches_max);
+        let blocked_parks = self.rules.blocked_parks;
         let lane = self.lane(mailbox);
         if lane.clearing {
             // Whatever comes now stands behind the end of the backlog, which is a moment away.
@@ -99,7 +99,7 @@ impl Protocol {
             Some((_, last)) => Way::Park(Link::After(*last)),
             // Older than the whole backlog: only after a takeover. It goes out before the backlog does (I7).
             None if lane.is_blocked() => Way::Window,
-            None if lane.queue.len() >= queue_max && pressed && stretches_max > 1 => Way::Park(Link::First),
+            None if lane.queue.len() >= queue_max && pressed => Way::Park(Link::First),
             None => Way::Window,
         }
     }

@@ -9,11 +9,13 @@ use crate::window::{Meanwhile, Slot};
 impl Protocol {
     /// Sends one record of the window to its backlog. It stays open until its entry was read back (I5).
     pub(super) fn park(&mut self, source: Source, mailbox: &MailboxKey, link: Link, hold: Hold) {
-        if let Some(open) = self.window.get_mut(source) {
-            open.slot = Slot::Parking(Meanwhile::default());
-        }
+        let slot = self.window.get_mut(source).map(|open| &mut open.slot);
+        let was = slot.map(|slot| std::mem::replace(slot, Slot::Parking(Meanwhile::default())));
         let lane = self.lane(mailbox);
         lane.parking += 1;
+        if was == Some(Slot::Running) {
+            lane.parked_running.push(source);
+        }
         match link {
             Link::First => lane.stretches.push((source, source)),
             Link::Before(_) => lane.stretches.insert(0, (source, source)),
@@ -31,21 +33,17 @@ impl Protocol {
     }
 
     /// Parks all that the window holds of a mailbox, in order; the first of it waits for `hold`, the others for their turn.
-    /// While older entries are on their way it is put off until they were read back: a stretch is sent whole.
+    /// While older entries are on their way it is put off until they were read back: a stretch is sent whole, and what it
+    /// covers is in it or has ended.
     pub(super) fn block(&mut self, mailbox: &MailboxKey, hold: Hold) {
-        let stretches_max = self.config.stretches_max;
         let lane = self.lane(mailbox);
-        if lane.parking > 0 || lane.clearing {
+        if lane.must_wait_to_park() {
             lane.block_next = Some(hold);
             return;
         }
-        let first = match lane.stretches.first() {
-            None => Link::First,
-            Some((first, _)) if lane.stretches.len() < stretches_max => Link::Before(*first),
-            // So many takeovers in a row without an end of this backlog: what is left is retried where it is.
-            Some(_) => return,
-        };
         lane.block_next = None;
+        // Older than what is parked: only after a takeover, so that there are few stretches.
+        let first = lane.stretches.first().map_or(Link::First, |(first, _)| Link::Before(*first));
         let queue = std::mem::take(&mut lane.queue);
         let mut link = first;
         for source in queue {
@@ -55,6 +53,16 @@ impl Protocol {
             };
             self.park(source, mailbox, link, hold);
             link = Link::After(source);
+        }
+    }
+
+    /// Parks what was to be parked and had to wait.
+    pub(super) fn block_if_put_off(&mut self, mailbox: &MailboxKey) {
+        let Some(lane) = self.lanes.get_mut(mailbox) else { return };
+        if let Some(hold) = lane.block_next.take()
+            && !lane.queue.is_empty()
+        {
+            self.block(mailbox, hold);
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use mailrail_types::{MailboxKey, Timestamp};
 
 use super::Protocol;
+use super::entries::after;
 use crate::entry::{Cursor, Entry, Kind, Link, Park, Place, Source};
 use crate::lane::{Ahead, Rest, Traits, Turn};
 use crate::ready::Item;
@@ -33,7 +34,8 @@ impl Protocol {
     /// Starts a pass over the journal: where to read from. `None` when nobody wants one, or one runs. Give each entry to
     /// [`Protocol::scanned`] until [`Protocol::is_scanning`] says that it is over.
     pub fn start_scan(&mut self) -> Option<Place> {
-        if self.scan.is_some() || self.stopping {
+        // With no room for what it finds a pass would be made again and again.
+        if self.scan.is_some() || self.stopping || !self.has_content_room() {
             return None;
         }
         let mut from: Option<Cursor> = None;
@@ -83,9 +85,9 @@ impl Protocol {
         now: Timestamp,
     ) -> Scanned {
         let Some(mut scan) = self.scan.take() else { return Scanned::Passed };
-        let mut scanned = Scanned::Passed;
+        let mut wanted = None;
         if let Some(source) = self.wanting_asides.remove(&place) {
-            scanned = self.aside_scanned(source, bytes, now);
+            wanted = self.aside_scanned(place, source, bytes, now);
         }
         match &entry.kind {
             Kind::Claim(_) => scan.epoch = place,
@@ -94,18 +96,20 @@ impl Protocol {
                 if entry.epoch == scan.epoch && self.is_next(&scan, park, place) {
                     let found = Ahead {
                         source: park.source,
+                        after: after(park.link),
                         at: place,
                         epoch: entry.epoch,
                         bytes,
                         turn: Turn::Queued { until: Timestamp::ZERO },
                     };
-                    scanned = self.park_scanned(&mut scan, park, found, traits, now);
+                    wanted = self.park_scanned(&mut scan, park, found, traits, now).or(wanted);
                 }
             }
             _ => scan.epoch = scan.epoch.max(entry.epoch),
         }
         let asides_over = self.wanting_asides.first_key_value().is_none_or(|(first, _)| *first >= scan.end);
-        if (scan.wanting.is_empty() && asides_over) || place + 1 >= scan.end {
+        let is_over = (scan.wanting.is_empty() && asides_over) || place + 1 >= scan.end;
+        if is_over || !self.has_content_room() {
             // Whoever got nothing asks again.
             for mailbox in scan.wanting {
                 self.lane(&mailbox).wants = false;
@@ -114,7 +118,9 @@ impl Protocol {
         } else {
             self.scan = Some(scan);
         }
-        scanned
+        let Some(source) = wanted else { return Scanned::Passed };
+        self.forgotten.retain(|forgotten| *forgotten != source);
+        Scanned::Wanted(source)
     }
 
     /// Whether a park entry is the one that a wanting mailbox's chain goes on with.
@@ -135,6 +141,7 @@ impl Protocol {
         place >= next.at && continues
     }
 
+    /// The next of a wanting mailbox; gives it when its content is needed.
     fn park_scanned(
         &mut self,
         scan: &mut Scan,
@@ -142,52 +149,48 @@ impl Protocol {
         found: Ahead,
         traits: Option<Traits>,
         now: Timestamp,
-    ) -> Scanned {
+    ) -> Option<Source> {
         let mailbox = &park.mailbox;
-        let (source, at, epoch) = (found.source, found.at, found.epoch);
+        let (source, next) = (found.source, Cursor { at: found.at + 1, epoch: found.epoch });
         // The end of the stretch as the fold knows it; what is still on its way comes by itself.
         let backlog = self.fold.backlog(mailbox);
         let last = backlog.and_then(|b| b.stretches.first()).map_or(source, |stretch| stretch.last);
-        let is_aside = backlog.is_some_and(|b| b.asides.contains_key(&source));
-        let first = self.lane(mailbox).ahead.is_empty();
+        // It stands beside its mailbox already: the backlog passes over it, whatever there is room for.
+        let is_aside = backlog.is_some_and(|b| b.asides.contains_key(&source) || b.passed.contains(&source));
         if let Some(traits) = traits {
             self.lane(mailbox).traits = traits;
         }
-        self.keep_content(mailbox, found, park.link, first, now);
+        let found =
+            if is_aside { Ahead { bytes: 0, turn: Turn::Ended { recorded: true }, ..found } } else { found };
+        let kept = self.keep_content(mailbox, found, is_aside, now);
         let lane = self.lane(mailbox);
-        let kept = lane.ahead.back().is_some_and(|ahead| ahead.source == source);
-        if !kept {
-            lane.wants = false;
-            scan.wanting.remove(mailbox);
-            self.forgotten.retain(|forgotten| *forgotten != source);
-            self.make_ready(mailbox);
-            return Scanned::Passed;
+        if kept {
+            lane.rest = if source >= last { Rest::None } else { Rest::From { next, after: Some(source) } };
         }
-        lane.rest = if source >= last {
-            Rest::None
-        } else {
-            Rest::From { next: Cursor { at: at + 1, epoch }, after: Some(source) }
-        };
-        if lane.rest == Rest::None {
+        if !kept || lane.rest == Rest::None {
             lane.wants = false;
             scan.wanting.remove(mailbox);
         }
         if is_aside {
-            // It stands beside its mailbox already; the backlog passes over it.
-            if let Some(ahead) = lane.turn_of(source) {
-                ahead.turn = Turn::Ended { recorded: true };
-            }
-            self.advance_past(mailbox, now, None);
-            self.forgotten.retain(|forgotten| *forgotten != source);
-            self.make_ready(mailbox);
-            return Scanned::Passed;
+            self.advance_past(mailbox, now, Some(source));
         }
         self.make_ready(mailbox);
-        Scanned::Wanted(source)
+        (kept && !is_aside).then_some(source)
     }
 
-    fn aside_scanned(&mut self, source: Source, bytes: usize, now: Timestamp) -> Scanned {
-        let Some(aside) = self.asides.get_mut(&source) else { return Scanned::Passed };
+    /// The content of a delivery aside; gives it when it is needed.
+    fn aside_scanned(
+        &mut self,
+        place: Place,
+        source: Source,
+        bytes: usize,
+        now: Timestamp,
+    ) -> Option<Source> {
+        if !self.has_content_room() {
+            self.wanting_asides.insert(place, source);
+            return None;
+        }
+        let aside = self.asides.get_mut(&source)?;
         if aside.bytes.is_none() {
             aside.bytes = Some(bytes);
             self.content += bytes;
@@ -198,6 +201,6 @@ impl Protocol {
             let (until, mailbox) = (aside.hold.until, aside.mailbox.clone());
             self.timers.aside(until, &mailbox, source);
         }
-        Scanned::Wanted(source)
+        Some(source)
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use mailrail_types::{MailboxKey, Timestamp};
 
 use super::Protocol;
+use crate::backlog::Backlog;
 use crate::entry::{Entry, Kind, Snapshot, Unfinished};
-use crate::fold::Backlog;
 
 /// Mailboxes, and deliveries aside, of one part: with keys of a few hundred bytes far below what a record may have.
 pub(super) const PART_MAX: usize = 1000;
@@ -46,15 +46,18 @@ impl SnapshotClock {
 
 impl Protocol {
     pub(super) fn snapshot_is_due(&self, now: Timestamp) -> bool {
-        !self.stopping && self.snapshots.is_due(now, self.config.snapshot_bytes, self.config.snapshot_after)
+        !self.stopping
+            && self.inherited.is_empty()
+            && self.snapshots.is_due(now, self.config.snapshot_bytes, self.config.snapshot_after)
     }
 
     /// The state as it was read back. Nothing of ours may be on its way: it would stand before the snapshot and not be in it.
+    /// What is still to be sent comes behind it.
     pub(super) fn take_snapshot(&mut self, now: Timestamp) -> Vec<Entry> {
         let mut chunks: Vec<Vec<(MailboxKey, Backlog)>> = vec![Vec::new()];
         let (mut units, mut total) = (0, 0);
         for (mailbox, backlog) in self.fold.backlogs() {
-            if units >= PART_MAX {
+            if units >= self.config.snapshot_part_max {
                 chunks.push(Vec::new());
                 units = 0;
             }
@@ -86,7 +89,7 @@ impl Protocol {
         self.pointer = self.fold.snapshot().or(self.pointer);
     }
 
-    /// The last word of an owner that stops: which attempts may still run. Take it with [`Protocol::take_batch`].
+    /// The last word of an owner that stops: which attempts may still run, its own and those that it was told of. Take it with [`Protocol::take_batch`].
     pub fn hand_off(&mut self) {
         let running = self.flights.iter().filter(|(_, flight)| !flight.ended);
         let unfinished = running.map(|(source, flight)| Unfinished {
@@ -94,7 +97,7 @@ impl Protocol {
             source: *source,
             until: flight.deadline,
         });
-        let mut unfinished: Vec<Unfinished> = unfinished.collect();
+        let mut unfinished: Vec<Unfinished> = unfinished.chain(self.inherited.iter().cloned()).collect();
         unfinished.sort_by_key(|unfinished| unfinished.source);
         self.send(Kind::HandOff(unfinished));
     }

@@ -68,6 +68,7 @@ impl Protocol {
                 Some(Started { source, history: self.history_of_head(mailbox, source) })
             }
             None => {
+                self.end_backlog_now(mailbox);
                 self.settle_down(mailbox);
                 None
             }
@@ -88,16 +89,21 @@ impl Protocol {
     }
 
     fn candidate(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Candidate> {
-        let hold = self.hold_of(mailbox).filter(|hold| hold.until > now);
-        if let Some(hold) = hold {
-            self.timers.due(hold.until, mailbox);
+        let held = self.holds.get(mailbox).copied().filter(|hold| hold.until > now);
+        if let Some(hold) = held {
+            // It may have come into the window since.
+            self.hold(mailbox, hold, now);
             return None;
         }
         let one_flight = self.rules.one_flight;
         let has_room_aside = self.has_room_aside(mailbox);
         let lane = self.lanes.get(mailbox)?;
         let full = lane.running >= lane.traits.flights_max(has_room_aside) && one_flight;
-        if lane.clearing || full || (lane.saving > 0 && self.rules.durable_attempts) {
+        if lane.clearing
+            || lane.block_next.is_some()
+            || full
+            || (lane.saving > 0 && self.rules.durable_attempts)
+        {
             return None;
         }
         let window = &self.window;
@@ -110,6 +116,10 @@ impl Protocol {
     }
 
     fn candidate_of_backlog(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Candidate> {
+        if let Some(hold) = self.hold_of(mailbox).filter(|hold| hold.until > now) {
+            self.timers.due(hold.until, mailbox);
+            return None;
+        }
         let lowest = self.fold.backlog(mailbox)?.stretches.first()?.first;
         let has_room_aside = self.has_room_aside(mailbox);
         let lane = self.lanes.get_mut(mailbox)?;
@@ -124,7 +134,7 @@ impl Protocol {
                 Turn::Queued { until } if until <= now => {
                     let source = ahead.source;
                     if self.window.next() <= source && self.rules.no_overtaking {
-                        self.unfetched.entry(source).or_default().push(mailbox.clone());
+                        self.unfetched.entry(source).or_default().insert(mailbox.clone());
                         return None;
                     }
                     return Some(Candidate::Backlog(source));

@@ -77,6 +77,7 @@ impl Timers {
 impl Protocol {
     /// Lets time pass: to be called when [`Protocol::next_wake`] has come.
     pub fn tick(&mut self, now: Timestamp) {
+        self.inherited.retain(|left| left.until > now);
         while let Some(timer) = self.timers.pop(now) {
             match timer {
                 Timer::Due(mailbox) => self.mailbox_is_due(&mailbox, now),

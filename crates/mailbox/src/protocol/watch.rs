@@ -1,5 +1,7 @@
 //! What is seen of an owner from outside.
 
+use std::collections::BTreeSet;
+
 use mailrail_types::Timestamp;
 
 use super::Protocol;
@@ -79,7 +81,7 @@ impl Protocol {
             flights: self.flights.len(),
             asides: self.asides.len() + self.asides_sent,
             wanting: self.wanting.len() + self.wanting_asides.len(),
-            unfetched: self.unfetched.values().map(Vec::len).sum(),
+            unfetched: self.unfetched.values().map(BTreeSet::len).sum(),
             content: self.content,
         }
     }

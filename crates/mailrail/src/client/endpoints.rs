@@ -105,6 +105,8 @@ struct Endpoint {
     app: String,
     class: String,
     url: String,
+    max_in_flight: Option<u32>,
+    rate_per_second: Option<u32>,
     paused: bool,
     paused_by: Option<String>,
     paused_at_ms: Option<u64>,
@@ -117,13 +119,23 @@ fn shown(answer: &Value) -> Result<String> {
         None => std::slice::from_ref(answer),
     };
     let mut out = String::new();
-    writeln!(out, "{:<24}{:<20}{:<20}{:<40}state", "endpoint", "app", "class", "url")?;
+    writeln!(
+        out,
+        "{:<24}{:<20}{:<20}{:<40}{:<15}{:<17}state",
+        "endpoint", "app", "class", "url", "max_in_flight", "rate_per_second"
+    )?;
     for item in items {
         let endpoint = Endpoint::deserialize(item).context("the answer of the control API")?;
         let Endpoint { id, app, class, url, .. } = &endpoint;
-        writeln!(out, "{id:<23} {app:<19} {class:<19} {url:<39} {}", state(&endpoint))?;
+        let (in_flight, rate) = (limit(endpoint.max_in_flight), limit(endpoint.rate_per_second));
+        let state = state(&endpoint);
+        writeln!(out, "{id:<23} {app:<19} {class:<19} {url:<39} {in_flight:<14} {rate:<16} {state}")?;
     }
     Ok(out)
+}
+
+fn limit(limit: Option<u32>) -> String {
+    limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string())
 }
 
 fn state(endpoint: &Endpoint) -> String {
@@ -153,13 +165,14 @@ mod tests {
     fn endpoint(id: &str, paused: bool) -> Value {
         json!({
             "id": id, "app": "shop", "url": "https://shop.example/hook", "header_names": [], "secrets": 1,
-            "class": "strict", "timeout_ms": null, "head_max_age_ms": null, "paused": paused,
+            "class": "strict", "timeout_ms": null, "head_max_age_ms": null, "max_in_flight": paused.then_some(4),
+            "rate_per_second": null, "paused": paused,
             "paused_by": paused.then_some("alice"), "paused_at_ms": paused.then_some(1_700_000_000_123_u64),
         })
     }
 
     #[test]
-    fn endpoints_are_shown_with_who_paused_them_and_when() {
+    fn endpoints_are_shown_with_their_limits_and_who_paused_them_and_when() {
         let list = json!({ "items": [endpoint("main", true), endpoint("other", false)], "next": null });
         let text = shown(&list).expect("text");
         let lines: Vec<_> =
@@ -167,9 +180,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "endpoint app class url state",
-                "main shop strict https://shop.example/hook paused by alice since 2023-11-14T22:13:20Z",
-                "other shop strict https://shop.example/hook sending",
+                "endpoint app class url max_in_flight rate_per_second state",
+                "main shop strict https://shop.example/hook 4 - paused by alice since 2023-11-14T22:13:20Z",
+                "other shop strict https://shop.example/hook - - sending",
             ]
         );
         assert_eq!(shown(&endpoint("main", true)).expect("text").lines().count(), 2);

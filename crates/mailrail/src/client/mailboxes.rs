@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::Output;
 use super::access::ControlArgs;
+use super::when::when;
 
 const PATH: &str = "/v1/mailboxes";
 
@@ -64,14 +65,14 @@ pub(super) fn path(queue: QueueName, tenant: Option<&str>, limit: u16) -> String
     format!("{PATH}?queue={queue}&limit={limit}{}", tenant.unwrap_or_default())
 }
 
-const HEADINGS: [&str; 6] = ["mailbox", "class", "width", "why", "depth", "oldest"];
+const HEADINGS: [&str; 7] = ["mailbox", "class", "width", "why", "depth", "oldest", "held"];
 /// Columns of numbers, which stand to the right.
-const NUMBERS: [bool; 6] = [false, false, true, false, true, true];
+const NUMBERS: [bool; 7] = [false, false, true, false, true, true, false];
 
 /// A table, and what it does not show.
 pub(super) fn shown(answer: &Value) -> Result<String> {
     let list = MailboxList::deserialize(answer).context("the answer of the control API")?;
-    let rows: Vec<[String; 6]> = list.items.iter().flat_map(rows).collect();
+    let rows: Vec<[String; 7]> = list.items.iter().flat_map(rows).collect();
     let widths: Vec<usize> = HEADINGS
         .iter()
         .enumerate()
@@ -106,13 +107,14 @@ pub(super) fn shown(answer: &Value) -> Result<String> {
 }
 
 /// One line, and one more for each further class that sizes the mailbox.
-fn rows(item: &MailboxStatus) -> Vec<[String; 6]> {
+fn rows(item: &MailboxStatus) -> Vec<[String; 7]> {
     let oldest = humantime::format_duration(Duration::from_secs(item.oldest_seconds)).to_string();
-    let first = [printable(&item.mailbox), item.depth.to_string(), oldest];
+    let held = item.held.as_ref().map(|held| format!("{} until {}", held.reason, when(held.until_ms)));
+    let first = [printable(&item.mailbox), item.depth.to_string(), oldest, held.unwrap_or_default()];
     let mut heads = std::iter::once(first).chain(std::iter::repeat_with(Default::default));
     let mut row = |class: String, width: String, why: String| {
-        let [mailbox, depth, oldest] = heads.next().unwrap_or_default();
-        [mailbox, class, width, why, depth, oldest]
+        let [mailbox, depth, oldest, held] = heads.next().unwrap_or_default();
+        [mailbox, class, width, why, depth, oldest, held]
     };
     if item.sizings.is_empty() {
         return vec![row("-".to_owned(), "-".to_owned(), "not set up any more".to_owned())];
@@ -166,13 +168,15 @@ mod tests {
             item("default::acme:other::0", 7, 0, &[sizing("strict", "fixed", 10, None)]),
             item("a\u{1b}[2Jb", 1, 59, &[]),
         ];
+        let mut items = items;
+        items[1]["held"] = json!({ "reason": "backoff", "until_ms": 1_700_000_000_123_i64 });
         let mut answer = json!({ "queue": "recipient", "mailboxes": 5, "records": 1300, "truncated": true, "items": items, "next": "1:a" });
         let text = shown(&answer).expect("text");
         let wanted = "\
-mailbox                    class     width  why                                                    depth    oldest
+mailbox                    class     width  why                                                    depth    oldest  held
 default::acme:main:push:3  tolerant      8  bucketed: 200 in 15 min, 16 each, at most 64            1200  1h 1m 1s
                            tolerant     64  sizing_unavailable, at most 64 (integration gh)
-default::acme:other::0     strict       10  fixed                                                      7        0s
+default::acme:other::0     strict       10  fixed                                                      7        0s  backoff until 2023-11-14T22:13:20Z
 a?[2Jb                     -             -  not set up any more                                        1       59s
 1300 waiting in 5 mailbox(es) of the recipient queue; the 3 deepest are shown
 more waits than was looked at: depths are lower bounds, and mailboxes may be missing
@@ -182,7 +186,7 @@ more waits than was looked at: depths are lower bounds, and mailboxes may be mis
         };
         assert_eq!(squeezed(&text), squeezed(wanted), "{text}");
         let table: Vec<&str> = text.lines().take(5).collect();
-        let end = |line: &str| line.chars().count();
+        let end = |line: &str| line.find("  backoff").or(line.find("  held")).unwrap_or(line.len());
         assert!(
             [1, 3, 4].iter().all(|at| end(table[*at]) == end(table[0])),
             "numbers stand to the right\n{text}"

@@ -1,5 +1,5 @@
-//! The command line's client half: `apply`, `send`, `status`, `mailboxes`, `classes`, `endpoints`, `shed`, over the same
-//! HTTP APIs that everybody uses.
+//! The command line's client half: `apply`, `send`, `status`, `mailboxes`, `why`, `classes`, `endpoints`, `shed`, over the
+//! same HTTP APIs that everybody uses.
 
 mod access;
 pub(crate) mod apply;
@@ -10,6 +10,8 @@ mod segment;
 pub(crate) mod send;
 pub(crate) mod shed;
 pub(crate) mod status;
+mod when;
+pub(crate) mod why;
 
 pub(crate) use apply::ApplyArgs;
 pub(crate) use classes::ClassesArgs;
@@ -18,6 +20,7 @@ pub(crate) use mailboxes::MailboxesArgs;
 pub(crate) use send::SendArgs;
 pub(crate) use shed::ShedArgs;
 pub(crate) use status::StatusArgs;
+pub(crate) use why::WhyArgs;
 
 /// How a result is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -18,6 +18,7 @@ use super::classes::{self, ClassesCommand, SetArgs};
 use super::endpoints::{self, EndpointsCommand, Named};
 use super::mailboxes::{self, QueueName};
 use super::shed::{self, ShedCommand};
+use super::why;
 
 const TOKEN: &str = "operator-token-0123456789abcdefghij";
 
@@ -197,6 +198,25 @@ async fn mailboxes_are_what_is_printed() {
     let bad =
         control.api.get(&mailboxes::path(QueueName::Source, Some("A"), 10)).await.expect_err("no tenant");
     assert_eq!(bad.code, "invalid_request");
+    control.stop().await;
+}
+
+#[tokio::test]
+async fn why_is_what_is_printed() {
+    let control = Control::start().await;
+    apply_text(&control.api, "f.yaml", SETUP, Options::default()).await.expect("applied");
+    let id = "dlv_iyygiqs6wlo4ua36axol474yee";
+    for mailbox in [None, Some("default::acme:main::0")] {
+        let answer = control.api.get(&why::path("acme", id, mailbox)).await.expect("an answer");
+        let text = why::shown(&answer).expect("the shape that is printed");
+        assert!(text.starts_with(&format!("{id} was not found\n")), "{text}");
+        assert!(text.contains("  looked at  0 records; not everywhere: "), "{text}");
+    }
+    for (tenant, delivery) in [("nobody", id), ("acme", "dlv_x"), ("acme", "../endpoints/main")] {
+        let error =
+            control.api.get(&why::path(tenant, delivery, None)).await.expect_err("nothing of that name");
+        assert_eq!(error.code, "not_found");
+    }
     control.stop().await;
 }
 

@@ -13,6 +13,9 @@ use super::units::{self, DurationText, SizeText};
 pub(crate) struct DeliverSettings {
     /// Most requests that one process has open at once.
     pub(crate) attempts_in_flight_max: usize,
+    /// Failures in a row after which an endpoint is left alone for a while: its mail waits and one request at a time probes
+    /// it. 0: never.
+    pub(crate) breaker_failures: u32,
     /// Most records of one partition held in memory. When a window is full its partition is not read any further.
     pub(crate) window_records: usize,
     /// Most bytes of one partition held in memory.
@@ -44,6 +47,7 @@ impl Default for DeliverSettings {
     fn default() -> Self {
         Self {
             attempts_in_flight_max: 512,
+            breaker_failures: 10,
             window_records: 2000,
             window_bytes: 8 * 1024 * 1024,
             attempt_timeout: Duration::from_secs(30),

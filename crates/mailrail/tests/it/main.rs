@@ -3,9 +3,18 @@
 //! Tests that need a service read its address from the environment that `tests/services/with` gives; without it they say
 //! so and pass, unless MAILRAIL_TEST_REQUIRE=1.
 
+mod brokers;
 mod bytes;
 mod chaos;
 mod command_line;
+mod feed;
+mod fleet;
+mod held;
+mod history;
+mod kills;
+mod offsets;
+mod operators;
+mod outages;
 mod process;
 mod resizing;
 mod rig;

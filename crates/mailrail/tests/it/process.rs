@@ -23,8 +23,10 @@ pub(crate) struct Process {
     child: Child,
 }
 
+/// The binary under test: the one that was built with the tests, or the one that MAILRAIL_TEST_BINARY names.
 pub(crate) fn binary() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_mailrail"))
+    let built = || env!("CARGO_BIN_EXE_mailrail").into();
+    Command::new(std::env::var_os("MAILRAIL_TEST_BINARY").unwrap_or_else(built))
 }
 
 impl Process {
@@ -43,6 +45,16 @@ impl Process {
 
     pub(crate) fn name(&self) -> &'static str {
         self.recipe.name
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal, as `kill` names it.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status();
+        assert!(sent.expect("kill runs").success(), "{} is not there to be signalled", self.recipe.name);
     }
 
     pub(crate) fn recipe(&self) -> Recipe {

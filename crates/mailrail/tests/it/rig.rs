@@ -23,7 +23,7 @@ use crate::services;
 
 pub(crate) const PARTITIONS: u32 = 4;
 pub(crate) const TENANTS: [&str; 2] = ["acme", "globex"];
-const TOKEN: &str = "integration-test-admin-token-0123456789";
+pub(crate) const TOKEN: &str = "integration-test-admin-token-0123456789";
 /// Longest wait for anything that must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Of one producer: slower than the slowest endpoint, so that what waits is what kills made wait.
@@ -58,7 +58,7 @@ pub(crate) struct Rig {
     folder: tempfile::TempDir,
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     StdListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
 }
 
@@ -400,7 +400,7 @@ fn lag(status: &serde_json::Value, queue: &str) -> Option<u64> {
     status["pipelines"][0][queue]["waiting"].as_u64()
 }
 
-fn secret() -> String {
+pub(crate) fn secret() -> String {
     format!("whsec_{}", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
 }
 
@@ -470,7 +470,7 @@ async fn post_until_accepted(
     tokio::time::timeout(PATIENCE, posted).await.expect("the door comes back")
 }
 
-async fn create_database(postgres: &str, name: &str) {
+pub(crate) async fn create_database(postgres: &str, name: &str) {
     let output = tokio::process::Command::new("psql")
         .args([postgres, "-qc", &format!("CREATE DATABASE {name}")])
         .output()
@@ -480,12 +480,17 @@ async fn create_database(postgres: &str, name: &str) {
 }
 
 /// A GET over a bare socket: the pages of the admin port are not JSON.
-async fn http_get(address: &str, path: &str) -> String {
+pub(crate) async fn http_get(address: &str, path: &str) -> String {
+    try_get(address, path).await.unwrap_or_else(|error| panic!("{address}{path}: {error}"))
+}
+
+/// As [`http_get`], of a process that may not be there.
+pub(crate) async fn try_get(address: &str, path: &str) -> std::io::Result<String> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let mut stream = tokio::net::TcpStream::connect(address).await.expect("the admin port");
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("sent");
+    stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("read");
-    answer
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
 }

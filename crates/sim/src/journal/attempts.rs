@@ -19,13 +19,15 @@ enum Answer {
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) process: usize,
-    owner: OwnerId,
+    pub(super) owner: OwnerId,
     partition: usize,
     source: Source,
     mailbox: usize,
     answer: Answer,
 }
 
+/// When to ask again whether an attempt is over that should be.
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
 /// How long a person may leave an endpoint paused.
 const PAUSED: std::time::Duration = std::time::Duration::from_hours(24);
 
@@ -55,6 +57,10 @@ impl World<'_> {
             owner.id,
             content.attempts + 1
         );
+        if owner.known_done.contains(&source) {
+            let failure = super::failure::Failure::SentAgain { partition: owner.partition, delivery: source };
+            self.oracle.fail(failure);
+        }
         self.oracle.started(owner.partition, source, id, ends, now);
         let attempt = Attempt {
             process: owner.process,
@@ -80,7 +86,8 @@ impl World<'_> {
             && let Some((_, until)) = flying.next()
             && !owner.runs(mailbox)
         {
-            return Some(Hold { reason: HoldReason::Unfinished, until: *until });
+            let until = (*until).max(self.now.plus(AGAIN));
+            return Some(Hold { reason: HoldReason::Unfinished, until });
         }
         if self.receivers[plan.endpoint].paused {
             return Some(Hold { reason: HoldReason::Paused, until: self.now.plus(PAUSED) });

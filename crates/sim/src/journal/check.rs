@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::failure::Failure;
 use super::owner::{Owner, Phase};
-use super::scenario::ATTEMPT;
 use super::world::World;
 
 /// The largest delivery of a run.
@@ -48,13 +47,13 @@ impl World<'_> {
         let at = protocol.checkpoint().offset;
         let leased = self.processes[owner.process].lease > self.now;
         let writes = self.plan.faults.entry_late == 0.0 && self.plan.faults.entry_lost == 0.0;
-        let works = owner.phase == Phase::Working && (writes || self.calm) && leased;
-        if owner.pinned.0 != at || protocol.records() == 0 || !works {
-            owner.pinned = (at, self.now);
-            return;
-        }
-        let stands = self.now.since(owner.pinned.1);
-        if stands > self.plan.config.park_after + ATTEMPT + WRITES {
+        let works = owner.phase == Phase::Working && writes && leased;
+        let pinned = owner.pinned.filter(|(before, _)| *before == at);
+        let is_open = protocol.records() > 0 && works;
+        owner.pinned = is_open.then_some(pinned.unwrap_or((at, self.now)));
+        let Some((_, since)) = pinned.filter(|_| is_open) else { return };
+        let stands = self.now.since(since);
+        if stands > 2 * self.plan.config.park_after + WRITES {
             let (partition, millis) = (owner.partition, stands.as_millis() as u64);
             self.oracle.fail(Failure::Pinned { partition, at, millis });
         }

@@ -35,10 +35,7 @@ impl World<'_> {
     }
 
     fn may_commit(&self, owner: &Owner) -> bool {
-        owner.protocol.is_some()
-            && (owner.phase == Phase::Working
-                || owner.phase == Phase::Draining
-                || !self.rules.driver.revoked_is_silent)
+        owner.protocol.is_some() && matches!(owner.phase, Phase::Working | Phase::Draining)
     }
 
     fn checkpoint(&self, owner: &Owner) -> Checkpoint {
@@ -56,6 +53,7 @@ impl World<'_> {
         owner.commits += 1;
         owner.commit = Some(owner.commits);
         owner.last_commit = Some((checkpoint.clone(), self.now));
+        self.last_sent.insert(owner.partition, checkpoint.clone());
         let request = Box::new(CommitRequest {
             owner: owner.id,
             member,
@@ -74,7 +72,18 @@ impl World<'_> {
             return self.agenda.put(at, Event::CommitAnswered { request, answer: CommitAnswer::TimedOut });
         }
         let answer_lost = self.faulty(faults.answer_lost);
-        self.after(1, 200, Event::CommitArrives { request, answer_lost });
+        // One connection: what was sent first arrives first.
+        owner.commit_arrives = self.now.plus(self.chance.millis(1, 200)).max(owner.commit_arrives);
+        self.agenda.put(owner.commit_arrives, Event::CommitArrives { request, answer_lost });
+    }
+
+    /// The mutation I11: a task of an owner that is gone commits once more. The group takes it from any member.
+    pub(super) fn commit_late(&mut self, at: usize, owner: OwnerId, partition: usize) {
+        let Some(member) = self.processes[at].member else { return };
+        let Some(checkpoint) = self.last_sent.get(&partition).cloned() else { return };
+        let (generation, sent) = (CommitRequest::ANY_GENERATION, self.now);
+        let request = CommitRequest { owner, member, generation, partition, checkpoint, sent, number: 0 };
+        self.after(1000, 20_000, Event::CommitArrives { request: Box::new(request), answer_lost: true });
     }
 
     pub(super) fn commit_arrives(&mut self, request: Box<CommitRequest>, answer_lost: bool) {
@@ -87,7 +96,8 @@ impl World<'_> {
         }
         say!(self, "commit of owner {} {:?}: {answer:?}", request.owner, request.checkpoint);
         if answer == CommitAnswer::Accepted {
-            self.oracle.committed(request.partition, &request.checkpoint, !is_garbled);
+            let readable = self.plan.faults.garbled == 0.0;
+            self.oracle.committed(request.partition, &request.checkpoint, readable);
         }
         if answer_lost {
             let at = request.sent.plus(ANSWER);

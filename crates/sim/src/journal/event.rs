@@ -31,6 +31,11 @@ pub(super) struct CommitRequest {
     pub(super) number: u64,
 }
 
+impl CommitRequest {
+    /// The mutation I11: whatever generation it is when the commit arrives.
+    pub(super) const ANY_GENERATION: u64 = u64::MAX;
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommitAnswer {
     Accepted,

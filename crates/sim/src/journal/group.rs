@@ -135,7 +135,7 @@ impl Group {
         if !self.heartbeat(request.member, now) {
             return CommitAnswer::UnknownMember;
         }
-        if request.generation != self.generation {
+        if request.generation != self.generation && request.generation != CommitRequest::ANY_GENERATION {
             return CommitAnswer::Refused;
         }
         self.partitions[request.partition].committed = Some((request.checkpoint.offset, metadata));

@@ -1,5 +1,8 @@
 //! Giving a partition up: attempts may end, the rest is said, and the last commit is made.
 
+use mailrail_types::Timestamp;
+
+use super::attempts::Attempt;
 use super::event::{Event, OwnerId};
 use super::owner::{Owner, Phase};
 use super::scenario::{HAND_OVER, PRODUCE};
@@ -16,8 +19,8 @@ impl World<'_> {
         let is_at_work = owner.phase == Phase::Working;
         say!(self, "owner {id}: hands over, at work {is_at_work}");
         if !is_at_work {
-            // Nothing was started. A claim that still lands is followed by another one.
-            return self.release(owner.process, owner.partition);
+            // It started nothing. A claim that still lands is followed by another one.
+            return self.wait_out(owner);
         }
         if let Some(protocol) = &mut owner.protocol {
             protocol.stop();
@@ -62,10 +65,8 @@ impl World<'_> {
                 self.owners.insert(id, owner);
                 self.pump(id);
             }
-            Phase::LastCommit => self.release(owner.process, owner.partition),
-            Phase::WaitingOut if owner.flies_until().is_none_or(|until| until <= self.now) => {
-                self.release(owner.process, owner.partition);
-            }
+            Phase::LastCommit => self.release_said(owner),
+            Phase::WaitingOut => self.wait_out(owner),
             // Its last word is still on the way, and is waited for: an entry arrives, or fails, in bounded time.
             _ => drop(self.owners.insert(id, owner)),
         }
@@ -74,7 +75,43 @@ impl World<'_> {
     pub(super) fn last_commit_answered(&mut self, id: OwnerId) {
         let over = self.owners.get(&id).is_some_and(|o| o.phase == Phase::LastCommit && o.commit.is_none());
         if over && let Some(owner) = self.owners.remove(&id) {
-            self.release(owner.process, owner.partition);
+            self.release_said(owner);
+        }
+    }
+
+    /// Gives the partition up: what this owner left running is in its last word. What owners before it in this process left
+    /// running is not, and is waited for.
+    fn release_said(&mut self, owner: Owner) {
+        let others = self.flies_until(&owner, |attempt| attempt.owner != owner.id);
+        self.release_at(owner, others);
+    }
+
+    /// Gives the partition up when nothing runs any more: the next owner is not told of it.
+    pub(super) fn wait_out(&mut self, owner: Owner) {
+        let all = self.flies_until(&owner, |_| true);
+        self.release_at(owner, all);
+    }
+
+    /// When the last attempt of the process in the owner's partition is over.
+    fn flies_until(&self, owner: &Owner, counts: impl Fn(&Attempt) -> bool) -> Option<Timestamp> {
+        let flying = self.processes[owner.process].flying.iter();
+        let of_partition = flying.filter(|(id, (mailbox, _))| {
+            self.plan.mailboxes[*mailbox].partition == owner.partition
+                && self.attempts.get(id).is_some_and(&counts)
+        });
+        of_partition.map(|(_, (_, until))| *until).max()
+    }
+
+    fn release_at(&mut self, mut owner: Owner, until: Option<Timestamp>) {
+        match until.filter(|until| *until > self.now && self.rules.driver.unfinished_is_said) {
+            Some(until) => {
+                say!(self, "owner {}: waits for its attempts", owner.id);
+                (owner.protocol, owner.phase) = (None, Phase::WaitingOut);
+                let id = owner.id;
+                self.owners.insert(id, owner);
+                self.agenda.put(until, Event::HandOver(id));
+            }
+            None => self.release(owner.process, owner.partition),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct DriverRules {
     pub(super) pointer_read_back: bool,
     /// I9: the journal is trimmed below the snapshot of an accepted commit.
     pub(super) trim_accepted: bool,
-    /// I11: who was asked to give a partition up commits it no more.
+    /// I11: who has given a partition up commits it no more.
     pub(super) revoked_is_silent: bool,
     /// I12: attempts outlive their owner; the next one of the same process waits for them.
     pub(super) flights_outlive: bool,
@@ -80,7 +80,7 @@ impl Mutation {
     }
 
     /// All of them.
-    pub const ALL: [Mutation; 25] = [
+    pub const ALL: [Mutation; 24] = [
         Self::new("commit_what_is_open", "I1", "a crash loses what was fetched and not done", |r| {
             r.protocol.terminal_before_commit = false;
         }),
@@ -108,7 +108,7 @@ impl Mutation {
         ),
         Self::new("no_void", "I4", "a zombie's entries change the backlog", |r| r.protocol.void = false),
         Self::new("no_chain", "I4", "a lost entry leaves a gap that nobody sees", |r| {
-            r.protocol.chain = false
+            r.protocol.chain = false;
         }),
         Self::new("acknowledged_is_done", "I5", "an entry that is void counts as parked", |r| {
             r.protocol.read_back = false;
@@ -123,9 +123,6 @@ impl Mutation {
         Self::new("no_waiting_for_older", "I7", "the backlog overtakes what is still to be read", |r| {
             r.protocol.no_overtaking = false;
         }),
-        Self::new("clear_early", "I7", "what is still to be read of a backlog goes out twice", |r| {
-            r.protocol.clear_late = false;
-        }),
         Self::new("slow_holds", "I8", "what waits or takes long holds the commit", |r| {
             r.protocol.slow_parks = false;
         }),
@@ -136,7 +133,7 @@ impl Mutation {
             r.driver.pointer_read_back = false;
         }),
         Self::new("trim_past_pins", "I9", "what is owed is trimmed away", |r| {
-            r.protocol.trim_below_pins = false
+            r.protocol.trim_below_pins = false;
         }),
         Self::new("trim_unaccepted", "I9", "the next owner reads from a place that is gone", |r| {
             r.driver.trim_accepted = false;

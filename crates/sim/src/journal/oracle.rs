@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mailrail_mailbox::{Checkpoint, Fold, Source};
+use mailrail_mailbox::{Backlog, Checkpoint, Fold, Source};
 use mailrail_types::{MailboxKey, Timestamp};
 
 use super::event::{AttemptId, OwnerId, Stored};
@@ -226,13 +226,24 @@ impl Oracle {
 
     /// Whether a reader of the journal knows that the delivery waits.
     fn is_owed(&self, partition: usize, source: Source) -> bool {
-        let part = &self.partitions[partition];
-        let mailbox = part.lives.get(&source).and_then(|life| life.mailbox);
-        let Some(backlog) = mailbox.and_then(|m| part.truth.backlog(&self.mailboxes[m].key)) else {
-            return false;
-        };
-        backlog.asides.contains_key(&source)
-            || backlog.stretches.iter().any(|s| s.covers(source) && s.drained.is_none_or(|to| to < source))
+        let truth = &self.partitions[partition].truth;
+        self.backlog(truth, partition, source).is_some_and(|backlog| owes(backlog, source))
+    }
+
+    fn backlog<'f>(&self, fold: &'f Fold, partition: usize, source: Source) -> Option<&'f Backlog> {
+        let mailbox = self.partitions[partition].lives.get(&source)?.mailbox?;
+        fold.backlog(&self.mailboxes[mailbox].key)
+    }
+
+    /// What a new owner knows to be done, from the commit and the journal that it read.
+    pub(super) fn known_done(&self, partition: usize, from: &Checkpoint, fold: &Fold) -> BTreeSet<Source> {
+        let done = self.partitions[partition].lives.iter().filter(|(source, life)| {
+            let backlog = self.backlog(fold, partition, **source);
+            let committed = **source < from.offset || from.done.contains(**source);
+            let drained = backlog.is_some_and(|b| b.stretches.iter().any(|s| s.covers(**source)));
+            life.ended && (committed || drained) && !backlog.is_some_and(|backlog| owes(backlog, **source))
+        });
+        done.map(|(source, _)| *source).collect()
     }
 
     fn close(&mut self, partition: usize) {
@@ -265,6 +276,11 @@ impl Oracle {
         })
     }
 
+    /// The latest claim.
+    pub(super) fn epoch(&self, partition: usize) -> u64 {
+        self.partitions[partition].truth.epoch()
+    }
+
     /// What is not closed, for a person.
     pub(super) fn open(&self) -> String {
         let open = self.partitions.iter().enumerate();
@@ -275,4 +291,9 @@ impl Oracle {
     pub(super) fn takeovers(&self) -> u64 {
         self.partitions.iter().map(|part| u64::from(part.takeovers)).sum()
     }
+}
+
+fn owes(backlog: &Backlog, source: Source) -> bool {
+    backlog.asides.contains_key(&source)
+        || (backlog.stretches.iter().any(|s| s.owes(source)) && !backlog.passed.contains(&source))
 }

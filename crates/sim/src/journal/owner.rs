@@ -1,6 +1,6 @@
 //! One process's ownership of one partition, as the driver keeps it around the protocol.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mailrail_mailbox::{Checkpoint, Place, Protocol, Source};
 use mailrail_types::Timestamp;
@@ -43,6 +43,8 @@ pub(super) struct Owner {
     pub(super) phase: Phase,
     pub(super) epoch: Place,
     pub(super) from: Checkpoint,
+    /// What it knows to be done from what it read: it must not send that.
+    pub(super) known_done: BTreeSet<Source>,
     /// Nothing was ever committed, or the group forgot it.
     pub(super) first: bool,
     pub(super) protocol: Option<Protocol>,
@@ -64,16 +66,17 @@ pub(super) struct Owner {
     /// The commit on its way, and how many there were.
     pub(super) commit: Option<u64>,
     pub(super) commits: u64,
+    pub(super) commit_arrives: Timestamp,
     pub(super) last_commit: Option<(Checkpoint, Timestamp)>,
     pub(super) timer: Option<Timestamp>,
     /// Deliveries that run, of which mailbox, and until when at the latest.
     pub(super) flying: BTreeMap<Source, (usize, Timestamp)>,
-    /// Where the commit stands, and since when, produces working.
-    pub(super) pinned: (u64, Timestamp),
+    /// Where the commit stands with something open behind it, and since when, produces working.
+    pub(super) pinned: Option<(u64, Timestamp)>,
 }
 
 impl Owner {
-    pub(super) fn new(id: OwnerId, process: usize, partition: usize, now: Timestamp) -> Self {
+    pub(super) fn new(id: OwnerId, process: usize, partition: usize) -> Self {
         Self {
             id,
             process,
@@ -81,6 +84,7 @@ impl Owner {
             phase: Phase::Claiming,
             epoch: 0,
             from: Checkpoint::at(0),
+            known_done: BTreeSet::new(),
             first: false,
             protocol: None,
             contents: BTreeMap::new(),
@@ -94,20 +98,16 @@ impl Owner {
             hasty_pointer: None,
             commit: None,
             commits: 0,
+            commit_arrives: Timestamp::ZERO,
             last_commit: None,
             timer: None,
             flying: BTreeMap::new(),
-            pinned: (0, now),
+            pinned: None,
         }
     }
 
     /// Whether an attempt of the mailbox runs.
     pub(super) fn runs(&self, mailbox: usize) -> bool {
         self.flying.values().any(|(of, _)| *of == mailbox)
-    }
-
-    /// When the last of its attempts is over.
-    pub(super) fn flies_until(&self) -> Option<Timestamp> {
-        self.flying.values().map(|(_, until)| *until).max()
     }
 }

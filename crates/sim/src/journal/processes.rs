@@ -79,7 +79,8 @@ impl World<'_> {
     }
 
     pub(super) fn sync(&mut self, at: usize, member: MemberId) {
-        if self.processes[at].member != Some(member) || !self.group.knows(member) {
+        let process = &self.processes[at];
+        if process.member != Some(member) || process.leaving || !self.group.knows(member) {
             return;
         }
         self.processes[at].generation = self.group.generation();
@@ -160,6 +161,9 @@ impl World<'_> {
         }
         say!(self, "process {at}: goes on");
         self.processes[at].stopped = false;
+        for owner in self.owners.values_mut().filter(|owner| owner.process == at) {
+            owner.pinned = None;
+        }
         let mut kept = std::mem::take(&mut self.processes[at].kept);
         // What it finds first is not what came first.
         for last in (1..kept.len()).rev() {
@@ -204,7 +208,11 @@ impl World<'_> {
 
     /// A partition was given up.
     pub(super) fn release(&mut self, at: usize, partition: usize) {
-        self.processes[at].owners.remove(&partition);
+        if let Some(owner) = self.processes[at].owners.remove(&partition)
+            && !self.rules.driver.revoked_is_silent
+        {
+            self.commit_late(at, owner, partition);
+        }
         if self.processes[at].leaving {
             return self.leave_if_done(at);
         }

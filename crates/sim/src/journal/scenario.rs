@@ -194,7 +194,7 @@ fn config(chance: &mut Chance) -> Config {
         keep_for: chance.millis(0, 10_000),
         mailbox_asides_max: chance.within(0, 5) as usize,
         asides_max: chance.within(1, 10) as usize,
-        stretches_max: chance.within(2, 8) as usize,
+        snapshot_part_max: chance.within(1, 4) as usize,
         snapshot_bytes: chance.within(200, 4000) as usize,
         snapshot_after: chance.millis(2000, 30_000),
         ..Config::new(window, ATTEMPT)

@@ -15,7 +15,7 @@ impl World<'_> {
     /// A partition was given to a process.
     pub(super) fn new_owner(&mut self, process: usize, partition: usize) {
         let id = self.id();
-        let mut owner = Owner::new(id, process, partition, self.now);
+        let mut owner = Owner::new(id, process, partition);
         if !self.rules.driver.claim_first {
             owner.from = self.read_committed(partition).unwrap_or_else(|| Checkpoint::at(0));
         }
@@ -56,7 +56,8 @@ impl World<'_> {
 
     fn ask(&mut self, owner: &mut Owner, tries: u32) {
         let id = owner.id;
-        let nothing = self.faulty(self.plan.faults.no_offset);
+        // A coordinator that is on its way out says so for a moment, never as long as a driver asks.
+        let nothing = tries < ASK_MAX - 1 && self.faulty(self.plan.faults.no_offset);
         let found = if nothing { None } else { self.read_committed(owner.partition) };
         match found {
             Some(found) if self.rules.driver.claim_first => owner.from = found,
@@ -76,16 +77,18 @@ impl World<'_> {
         let journal = &self.partitions[partition].journal;
         let low = journal.low();
         let start = owner.from.snapshot.unwrap_or(low);
-        if start < low {
-            return self.oracle.fail(Failure::Hole { partition, from: start, low });
-        }
-        let mut fold = Fold::with_rules(start, self.rules.protocol);
+        let mut fold = Fold::with_rules(start.max(low), self.rules.protocol);
         while let Some((place, stored)) = journal.read(fold.next()).filter(|(place, _)| *place <= owner.epoch)
         {
             fold.apply(place, &stored.entry);
         }
-        if start > 0 && fold.snapshot().is_none() {
-            return self.oracle.fail(Failure::Hole { partition, from: 0, low });
+        if start < low || (start > 0 && fold.snapshot().is_none()) {
+            if self.oracle.epoch(partition) == owner.epoch {
+                return self.oracle.fail(Failure::Hole { partition, from: start, low });
+            }
+            // Its successor has trimmed what it was about to read: it claims again.
+            owner.phase = Phase::Claiming;
+            return self.after(100, 1000, Event::TakeOver(id));
         }
         if owner.first
             && let Some(done_below) = fold.done_below()
@@ -93,6 +96,7 @@ impl World<'_> {
             owner.from = Checkpoint::at(done_below);
         }
         say!(self, "owner {id}: epoch {} from {:?} start {start} fold {:?}", owner.epoch, owner.from, fold);
+        owner.known_done = self.oracle.known_done(partition, &owner.from, &fold);
         owner.fetch = owner.from.offset;
         owner.tail = owner.epoch + 1;
         let (config, rules) = (self.plan.config, self.rules.protocol);
@@ -100,8 +104,8 @@ impl World<'_> {
         owner.protocol = Some(Protocol::with_rules(config, fold, owner.epoch, from, self.now, rules));
         self.wake_what_may_go(owner, |_| true);
         owner.phase = Phase::Working;
-        owner.pinned = (owner.from.offset, self.now);
         self.oracle.taken_over(partition);
+        self.after(0, 50, Event::Wake(id));
         self.after(0, 50, Event::CommitTick(id));
     }
 

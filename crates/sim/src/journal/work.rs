@@ -16,6 +16,16 @@ const STARTS_MAX: usize = 10_000;
 pub(super) type Over = &'static str;
 
 impl World<'_> {
+    /// The owner sees what its logs hold by now, and goes on.
+    pub(super) fn wake(&mut self, id: OwnerId) {
+        if let Some(owner) = self.owners.get_mut(&id) {
+            let partition = &self.partitions[owner.partition];
+            owner.deliveries_seen = partition.deliveries.high();
+            owner.journal_seen = partition.journal.high();
+        }
+        self.pump(id);
+    }
+
     /// Does all that an owner can do now.
     pub(super) fn pump(&mut self, id: OwnerId) {
         let Some(mut owner) = self.owners.remove(&id) else { return };
@@ -53,7 +63,6 @@ impl World<'_> {
                 return Err("fenced");
             }
         }
-        owner.journal_seen = journal.high();
         Ok(())
     }
 
@@ -83,7 +92,6 @@ impl World<'_> {
             }
             say!(self, "owner {id}: {source} of m{mailbox} is {offered:?}");
         }
-        owner.deliveries_seen = deliveries.high();
         for source in ended {
             self.record(id, source, false);
         }
@@ -114,7 +122,14 @@ impl World<'_> {
         }
         let now = self.now;
         let Some(protocol) = &mut owner.protocol else { return };
-        let Some(batch) = protocol.take_batch(self.plan.batch_max, now) else { return };
+        let Some(mut batch) = protocol.take_batch(self.plan.batch_max, now) else { return };
+        for entry in &mut batch {
+            if let Kind::HandOff(unfinished) = &mut entry.kind
+                && !self.rules.driver.unfinished_is_said
+            {
+                unfinished.clear();
+            }
+        }
         if batch.iter().any(|entry| matches!(entry.kind, Kind::Snapshot(_))) {
             owner.hasty_pointer = Some(self.partitions[owner.partition].journal.high());
         }
@@ -147,10 +162,6 @@ impl World<'_> {
         let Some(place) = protocol.start_scan() else { return };
         say!(self, "owner {}: scan from {place}", owner.id);
         owner.scan = Some(place);
-        let low = self.partitions[owner.partition].journal.low();
-        if place < low {
-            self.oracle.fail(Failure::Hole { partition: owner.partition, from: place, low });
-        }
         self.after(1, 100, Event::Scan(owner.id));
     }
 
@@ -161,7 +172,12 @@ impl World<'_> {
         let fails = self.faulty(self.plan.faults.scan_lost);
         let Some(owner) = self.owners.get_mut(&id) else { return };
         let (Some(protocol), Some(mut at)) = (&mut owner.protocol, owner.scan.take()) else { return };
-        if fails {
+        let low = self.partitions[owner.partition].journal.low();
+        if at < low && self.oracle.epoch(owner.partition) == owner.epoch {
+            self.oracle.fail(Failure::Hole { partition: owner.partition, from: at, low });
+        }
+        // A zombie looks for what its successor trimmed away: it learns so when it reads the journal on.
+        if fails || at < low {
             protocol.scan_failed();
             return self.after(100, 1000, Event::Wake(id));
         }
@@ -177,7 +193,7 @@ impl World<'_> {
                 match stored.content {
                     Some(content) => drop(owner.contents.insert(source, content)),
                     None => {
-                        self.oracle.fail(Failure::NoContent { partition: owner.partition, delivery: source })
+                        self.oracle.fail(Failure::NoContent { partition: owner.partition, delivery: source });
                     }
                 }
             }
@@ -238,9 +254,6 @@ impl World<'_> {
         }
         // It is to give the partition up: it stays, silent, until nothing of it runs.
         owner.protocol = None;
-        owner.phase = Phase::WaitingOut;
-        let until = owner.flies_until().unwrap_or(self.now).max(self.now);
-        self.owners.insert(id, owner);
-        self.agenda.put(until, Event::HandOver(id));
+        self.wait_out(owner);
     }
 }

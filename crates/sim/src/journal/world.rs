@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mailrail_mailbox::Place;
+use mailrail_mailbox::{Checkpoint, Place};
 use mailrail_types::{MailboxKey, Timestamp};
 
 use super::agenda::Agenda;
@@ -53,6 +53,8 @@ pub(super) struct World<'a> {
     pub(super) buffered: BTreeMap<u64, usize>,
     /// Batches that died with their process.
     pub(super) dropped: BTreeSet<u64>,
+    /// The last checkpoint that anybody sent of a partition.
+    pub(super) last_sent: BTreeMap<usize, Checkpoint>,
     pub(super) oracle: Oracle,
     pub(super) next_id: u64,
     pub(super) accepted: u64,
@@ -99,6 +101,7 @@ impl<'a> World<'a> {
             batches: BTreeMap::new(),
             buffered: BTreeMap::new(),
             dropped: BTreeSet::new(),
+            last_sent: BTreeMap::new(),
             oracle: Oracle::new(plan.partitions, watched, plan.attempts_max),
             next_id: 1,
             accepted: 0,
@@ -166,7 +169,7 @@ impl<'a> World<'a> {
                 }
                 continue;
             }
-            let end = *rest.get_or_insert(self.now.plus(REST));
+            let end = *rest.get_or_insert_with(|| self.now.plus(REST));
             if self.now >= end {
                 return self.check_end();
             }
@@ -195,7 +198,7 @@ impl<'a> World<'a> {
             Event::Heartbeat { process, member } => self.heartbeat(process, member),
             Event::Sessions => self.sessions(),
             Event::Sync { process, member } => self.sync(process, member),
-            Event::Wake(owner) => self.pump(owner),
+            Event::Wake(owner) => self.wake(owner),
             Event::Timer(owner) => self.timer(owner),
             Event::TakeOver(owner) => self.take_over(owner),
             Event::CommitTick(owner) => self.commit_tick(owner),

@@ -162,6 +162,8 @@ pub(crate) fn endpoint(id: &str, app: &str, secrets: &[&str]) -> EndpointSetup {
         class: ClassId::of(MailboxClass::TOLERANT),
         timeout: Some(Duration::from_millis(2500)),
         head_max_age: Some(Duration::from_secs(3600)),
+        max_in_flight: Some(4),
+        rate_per_second: Some(50),
         paused: false,
     }
     .into()
@@ -205,6 +207,7 @@ pub(crate) fn empty(id: &str) -> TenantSetup {
 pub(crate) fn full(id: &str, token: &str) -> TenantSetup {
     let mut plain = endpoint("plain", "shop", &["whsec_one"]);
     (plain.endpoint.timeout, plain.endpoint.head_max_age) = (None, None);
+    (plain.endpoint.max_in_flight, plain.endpoint.rate_per_second) = (None, None);
     plain.endpoint.headers.clear();
     plain.endpoint.class = ClassId::of(MailboxClass::STRICT);
     let mut forwarded = integration("github", &["plain", "hook"], &["inbound_new", "inbound_old"]);

@@ -2,9 +2,9 @@
 
 use mailrail_store::{EncryptionKey, Error, Store};
 
-use mailrail_types::{MailboxClass, PRIORITY_DEFAULT};
+use mailrail_types::{IN_FLIGHT_MAX, MailboxClass, PRIORITY_DEFAULT, RATE_PER_SECOND_MAX};
 
-use crate::base::{Base, empty, endpoint_id, tenant};
+use crate::base::{Base, empty, endpoint_id, full, tenant, token};
 
 crate::on_both!(
     processes_that_start_together_migrate_once,
@@ -13,6 +13,7 @@ crate::on_both!(
     a_newer_schema_is_refused,
     a_failed_migration_leaves_nothing,
     a_database_of_the_first_schema_is_migrated,
+    limits_of_a_newer_version_are_kept_in_bounds,
     a_closed_store_says_so,
 );
 
@@ -23,7 +24,7 @@ async fn processes_that_start_together_migrate_once(base: &Base) {
         store.check().await.expect("answers");
         assert!(store.tenant_view(&tenant("acme")).await.expect("reads").is_some());
     }
-    assert_eq!(base.number("SELECT COUNT(*) FROM schema_versions").await, 3);
+    assert_eq!(base.number("SELECT COUNT(*) FROM schema_versions").await, 4);
     assert_eq!(base.number("SELECT COUNT(*) FROM key_check").await, 1);
 }
 
@@ -46,7 +47,7 @@ async fn a_newer_schema_is_refused(base: &Base) {
     let store = base.open().await;
     base.raw("INSERT INTO schema_versions (version) VALUES (999)").await;
     let refused = base.try_open(EncryptionKey::generate()).await.map(|_| ());
-    assert_eq!(refused, Err(Error::NewerSchema { found: 999, known: 3 }));
+    assert_eq!(refused, Err(Error::NewerSchema { found: 999, known: 4 }));
     // Processes of the older version go on: a rolling upgrade needs them.
     store.apply(&[empty("acme")], false).await.expect("applies");
 }
@@ -79,6 +80,7 @@ async fn a_database_of_the_first_schema_is_migrated(base: &Base) {
     let hook = &view.endpoints[&endpoint_id("hook")];
     assert_eq!(hook.class.as_str(), MailboxClass::TOLERANT);
     assert_eq!((hook.head_max_age, hook.paused, view.pauses.len()), (None, false, 0));
+    assert_eq!((hook.max_in_flight, hook.rate_per_second), (None, None));
     let classes = store.classes().await.expect("reads");
     assert!(classes.iter().all(|class| class.priority == PRIORITY_DEFAULT), "{classes:?}");
     // A process of the first release that goes on writes rows without the new columns.
@@ -95,6 +97,31 @@ async fn a_database_of_the_first_schema_is_migrated(base: &Base) {
     let view = store.tenant_view(&tenant("acme")).await.expect("reads").expect("exists");
     let hook = &view.endpoints[&endpoint_id("hook")];
     assert_eq!((hook.url.as_str(), hook.paused), ("https://f.example", true));
+}
+
+/// Processes of the older version read what a newer one wrote: a rolling upgrade needs them.
+async fn limits_of_a_newer_version_are_kept_in_bounds(base: &Base) {
+    let store = base.open().await;
+    store.apply(&[full("acme", &token(1))], false).await.expect("applies");
+    for (stored, (in_flight, rate)) in [
+        ("9000000000", (IN_FLIGHT_MAX, RATE_PER_SECOND_MAX)),
+        ("0", (1, 1)),
+        ("-5", (1, 1)),
+        ("1000", (1_000, 1_000)),
+    ] {
+        base.raw(&format!(
+            "UPDATE endpoints SET max_in_flight = {stored}, rate_per_second = {stored} WHERE id = 'hook'"
+        ))
+        .await;
+        let view = store.tenant_view(&tenant("acme")).await.expect("reads").expect("exists");
+        let (hook, plain) = (&view.endpoints[&endpoint_id("hook")], &view.endpoints[&endpoint_id("plain")]);
+        assert_eq!(
+            (hook.max_in_flight, hook.rate_per_second),
+            (Some(in_flight), Some(rate)),
+            "stored as {stored}"
+        );
+        assert_eq!((plain.max_in_flight, plain.rate_per_second), (None, None));
+    }
 }
 
 async fn a_closed_store_says_so(base: &Base) {

@@ -144,6 +144,7 @@ fn backlog(m: pb::Backlog) -> Result<(MailboxKey, Backlog), Error> {
         stretches: m.stretches.into_iter().map(stretch).collect::<Result<_, _>>()?,
         head: m.head.map(head).transpose()?,
         asides: asides.map(|aside| aside.map(|a| (a.head.source, a))).collect::<Result<_, _>>()?,
+        passed: m.passed.into_iter().collect(),
         owed: need("backlog.owed", m.owed)?,
     };
     Ok((mailbox("backlog.mailbox", &m.mailbox)?, backlog))

@@ -2,7 +2,7 @@
 
 use mailrail_mailbox::*;
 use mailrail_types::{History, HoldReason, MailboxKey, Timestamp};
-use proptest::collection::vec;
+use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 
@@ -75,8 +75,10 @@ fn backlogs() -> impl Strategy<Value = Backlog> {
         .prop_map(|(first, last, drained, next)| Stretch { first, last, drained, next });
     let aside = (any::<u64>(), heads()).prop_map(|(content, head)| SetAside { content, head });
     let asides = vec(aside, 0..4).prop_map(|asides| asides.into_iter().map(|a| (a.head.source, a)).collect());
-    (vec(stretch, 0..4), option::of(heads()), asides, any::<u64>())
-        .prop_map(|(stretches, head, asides, owed)| Backlog { stretches, head, asides, owed })
+    let passed = btree_set(any::<u64>(), 0..4);
+    (vec(stretch, 0..4), option::of(heads()), asides, passed, any::<u64>()).prop_map(
+        |(stretches, head, asides, passed, owed)| Backlog { stretches, head, asides, passed, owed },
+    )
 }
 
 fn snapshots() -> impl Strategy<Value = Snapshot> {

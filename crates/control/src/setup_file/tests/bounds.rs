@@ -74,6 +74,46 @@ fn the_age_of_a_head_is_taken_and_bounded() {
     );
 }
 
+/// The schema says the bounds by itself: they must be those that are checked.
+#[test]
+fn limits_of_endpoints_are_taken_and_bounded_as_the_schema_says() {
+    let schema = setup_schema();
+    let with = |field: &str, value: &str| GOOD.replacen("timeout: 15s", &format!("{field}: {value}"), 1);
+    let limits = |yaml: &str| {
+        let endpoint = check(yaml).expect("good").tenants.remove(0).endpoints.remove(0).endpoint;
+        (endpoint.max_in_flight, endpoint.rate_per_second)
+    };
+    assert_eq!(limits(GOOD), (None, None), "no limit unless the file says one");
+    assert_eq!(limits(&with("max_in_flight", "1")), (Some(1), None));
+    assert_eq!(limits(&with("max_in_flight", "1000")), (Some(1_000), None));
+    assert_eq!(limits(&with("rate_per_second", "1")), (None, Some(1)));
+    assert_eq!(limits(&with("rate_per_second", "10000")), (None, Some(10_000)));
+    for (field, max, wanted) in [
+        ("max_in_flight", 1_000, "invalid_max_in_flight"),
+        ("rate_per_second", 10_000, "invalid_rate_per_second"),
+    ] {
+        let bounds = &schema["$defs"]["Endpoint"]["properties"][field];
+        assert_eq!((bounds["minimum"].as_u64(), bounds["maximum"].as_u64()), (Some(1), Some(max)), "{field}");
+        let place = format!("tenants[0].apps[0].endpoints[0].{field}");
+        for (bad, wanted) in [
+            ("0", wanted),
+            (&*(max + 1).to_string(), wanted),
+            ("4294967295", wanted),
+            ("4294967296", "wrong_type"),
+            ("-1", "wrong_type"),
+            ("1.5", "wrong_type"),
+            ("'5'", "wrong_type"),
+            ("many", "wrong_type"),
+        ] {
+            let yaml = with(field, bad);
+            assert_eq!(problems(&yaml), [(wanted.to_owned(), place.clone(), 19)], "{field}: {bad}");
+        }
+        let refused = check(&with(field, "0")).map(|_| ()).expect_err("out of range");
+        let detail = format!("{field} is 0: use 1 to {max}, or leave it out");
+        assert!(refused[0].detail.starts_with(&detail), "{refused:?}");
+    }
+}
+
 #[test]
 fn a_reader_that_cannot_ask_does_not_judge_classes_and_endpoints_of_elsewhere() {
     let yaml = "version: 1\ntenants: [{id: acme, source_class: mine, integrations: [{id: g, provider: nope, cells: [old]}]}]";

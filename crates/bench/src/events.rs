@@ -29,49 +29,72 @@ pub(crate) fn event_id(number: u64) -> String {
     format!("event-{number:014}")
 }
 
+/// The number in an id that [`event_id`] made.
+pub(crate) fn number_of(id: &str) -> Option<u64> {
+    id.strip_prefix("event-")?.parse().ok()
+}
+
+/// The bodies of events. A cheap clone.
+#[derive(Clone)]
+pub(crate) struct Bodies(Arc<[Bytes]>);
+
 /// Makes requests; the next one always has the next id.
-pub(super) struct Events {
-    bodies: Arc<[Bytes]>,
+pub(crate) struct Events {
+    bodies: Bodies,
     next: u64,
 }
 
 /// Some requests, told by number.
 #[derive(Clone)]
-pub(super) struct Requests {
-    bodies: Arc<[Bytes]>,
+pub(crate) struct Requests {
+    bodies: Bodies,
     first: u64,
-    pub(super) count: u32,
+    pub(crate) count: u32,
 }
 
 impl Events {
-    pub(super) fn new(seed: u64) -> Self {
-        let mut random = XorShiftRng::seed_from_u64(seed);
-        let bodies = (0..BODIES).map(|_| Bytes::from(body(&mut random))).collect();
-        Self { bodies, next: 0 }
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { bodies: Bodies::new(seed), next: 0 }
     }
 
-    pub(super) fn requests(&mut self, count: u32) -> Requests {
+    pub(crate) fn requests(&mut self, count: u32) -> Requests {
         let first = self.next;
         self.next += u64::from(count);
-        Requests { bodies: Arc::clone(&self.bodies), first, count }
+        Requests { bodies: self.bodies.clone(), first, count }
     }
 }
 
 impl Requests {
     /// Writes one request into `buffer`, which is emptied first.
-    pub(super) fn write(&self, index: u32, buffer: &mut Vec<u8>, token: &str) {
+    pub(crate) fn write(&self, index: u32, buffer: &mut Vec<u8>, token: &str) {
         let number = self.first + u64::from(index);
-        let body = &self.bodies[usize::try_from(number).unwrap_or(0) % self.bodies.len()];
-        buffer.clear();
-        let head = format!(
-            "POST /v1/events HTTP/1.1\r\nhost: door\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n\
-             ce-specversion: 1.0\r\nce-id: {}\r\nce-source: {SOURCE}\r\nce-type: {EVENT_TYPE}\r\ncontent-length: {}\r\n\r\n",
-            event_id(number),
-            body.len()
-        );
-        buffer.extend_from_slice(head.as_bytes());
-        buffer.extend_from_slice(body);
+        write_post(buffer, token, number, EVENT_TYPE, self.bodies.of(number));
     }
+}
+
+impl Bodies {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut random = XorShiftRng::seed_from_u64(seed);
+        Self((0..BODIES).map(|_| Bytes::from(body(&mut random))).collect())
+    }
+
+    /// The body of this event.
+    pub(crate) fn of(&self, number: u64) -> &Bytes {
+        &self.0[usize::try_from(number).unwrap_or(0) % self.0.len()]
+    }
+}
+
+/// Writes the request that brings an event to the door into `buffer`, which is emptied first.
+pub(crate) fn write_post(buffer: &mut Vec<u8>, token: &str, number: u64, event_type: &str, body: &[u8]) {
+    buffer.clear();
+    let head = format!(
+        "POST /v1/events HTTP/1.1\r\nhost: door\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n\
+         ce-specversion: 1.0\r\nce-id: {}\r\nce-source: {SOURCE}\r\nce-type: {event_type}\r\ncontent-length: {}\r\n\r\n",
+        event_id(number),
+        body.len()
+    );
+    buffer.extend_from_slice(head.as_bytes());
+    buffer.extend_from_slice(body);
 }
 
 /// An order with its lines, filled up with a note.
@@ -128,6 +151,7 @@ mod tests {
         let (one, other) = (events.requests(2), events.requests(2));
         assert!(text(&one, 1).contains(&event_id(1)));
         assert!(text(&other, 0).contains(&event_id(2)));
+        assert_eq!(number_of(&event_id(77)), Some(77));
         assert_eq!(event_id(0).len(), event_id(99_999_999).len());
     }
 }

@@ -17,7 +17,7 @@ const LAST_LINES: usize = 15;
 const TICK: Duration = Duration::from_millis(10);
 
 /// Killed when it is dropped.
-pub(super) struct Process {
+pub(crate) struct Process {
     name: String,
     child: Child,
     log: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts `command` with its output in a log in `folder`.
-    pub(super) fn start(name: &str, folder: &Path, command: &mut Command) -> Result<Self> {
+    pub(crate) fn start(name: &str, folder: &Path, command: &mut Command) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let file = File::create(&log).with_context(|| format!("log file of {name}"))?;
         let child = command
@@ -38,27 +38,39 @@ impl Process {
     }
 
     /// An error if it has ended.
-    pub(super) fn check(&mut self) -> Result<()> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => bail!("{} ended with {status}:\n{}", self.name, self.last_log_lines()),
         }
     }
 
-    pub(super) fn last_log_lines(&self) -> String {
+    pub(crate) fn last_log_lines(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
         format!("--- {}\n{last}\n", self.name)
     }
 
+    /// Everything that it wrote so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
     /// CPU time so far, in user and in kernel; `None` where the system does not tell.
-    pub(super) fn cpu(&self) -> Option<Duration> {
+    pub(crate) fn cpu(&self) -> Option<Duration> {
         ticks(&std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?).map(|it| TICK * it)
     }
 
+    /// SIGKILL, as a crash is; waits for the end.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// SIGTERM; waits for the end.
-    pub(super) async fn stop(mut self) -> Result<()> {
+    pub(crate) async fn stop(mut self) -> Result<()> {
         let pid = self.child.id().to_string();
         Command::new("kill").args(["-TERM", &pid]).status().context("kill")?;
         let ended = async {

@@ -1,0 +1,145 @@
+//! What the group says, damaged by hand; topics made anew: nothing is skipped in silence.
+
+use std::time::Duration;
+
+use mailrail_log::{Committed, GroupEvent};
+
+use crate::brokers::kafka_tool;
+use crate::fleet::{Fleet, Plan, until, until_within};
+use crate::history::Budget;
+use crate::services;
+
+const RECIPIENTS: [(&str, &str, &str); 2] = [("well", "ok", "strict"), ("dead", "status=503", "strict")];
+const DELAYS: &str = r#"["1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s",
+    "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1h"]"#;
+
+/// From the start of a process to the alarm: a takeover, and the asks whether the group really has no position.
+const STANDS_STILL_MAX: Duration = Duration::from_secs(60);
+
+impl Fleet {
+    /// Writes these commits as the group would, while no process is in it.
+    async fn commit_by_hand(&self, metadata: impl Fn(u32, &Committed) -> Committed) {
+        let (group, topic) = (self.group(), self.topic("deliveries"));
+        let member = self.log.join(&group, &topic).await.expect("joined");
+        let mut owned = Vec::new();
+        while owned.len() < self.plan.partitions as usize {
+            match member.next().await.expect("an event") {
+                GroupEvent::Assigned { partitions, .. } => owned.extend(partitions),
+                other => panic!("{other:?}"),
+            }
+        }
+        let mut commits = Vec::new();
+        for partition in owned {
+            let was =
+                self.log.committed(&group, &topic, partition).await.expect("an answer").expect("a commit");
+            commits.push((partition, metadata(partition, &was)));
+        }
+        member.commit(commits).await.expect("committed");
+        member.leave().await;
+    }
+
+    /// Delivers something to everybody, leaves a backlog behind the dead one, and stops.
+    async fn stop_with_a_backlog(&mut self, feeder: &mut crate::feed::Feeder) {
+        feeder.feed("dead", 0..10, 30).await;
+        feeder.feed("well", 0..10, 30).await;
+        until("the healthy one has everything and the rest is held", async || {
+            self.receiver.snapshot().endpoints["well"].delivered == 300
+                && self.progress().await.iter().all(|(committed, high)| committed == high)
+        })
+        .await;
+        self.stop(self.members.len()).await;
+    }
+
+    async fn go_on(&mut self, feeder: &mut crate::feed::Feeder) {
+        feeder.feed("well", 0..10, 10).await;
+        self.receiver.set_behaviour("dead", "ok".parse().expect("a script")).expect("an endpoint");
+        self.add();
+    }
+
+    /// Waits until every partition stands still, and checks that it says so and sends nothing.
+    async fn stands_still(&mut self) {
+        let received = self.receiver.snapshot().total.received;
+        self.add();
+        let (member, all) = (self.members.len() - 1, self.plan.partitions);
+        until_within(STANDS_STILL_MAX, "every partition stands still", async || {
+            let readiness = self.page(member, "/readyz").await;
+            readiness.starts_with("HTTP/1.1 503") && readiness.contains(&format!("{all} stand still"))
+        })
+        .await;
+        assert_eq!(self.receiver.snapshot().total.received, received, "nothing is sent");
+        assert!(self.logs().contains("partition stopped"), "{}", self.logs());
+    }
+}
+
+async fn start() -> Option<Fleet> {
+    Fleet::start(Plan { retry_delays: DELAYS, ..Plan::new(&RECIPIENTS) }).await
+}
+
+/// I2: metadata that is not ours marks nothing: everything from the offset on is replayed, and what the journal holds is
+/// not parked again.
+#[tokio::test(flavor = "multi_thread")]
+async fn i02_garbled_commit_metadata_repeats_and_loses_nothing() {
+    let Some(mut fleet) = start().await else { return };
+    let mut feeder = fleet.feeder();
+    fleet.stop_with_a_backlog(&mut feeder).await;
+    let garbage = ["", "garbage", "mr2:00000000:-:-:-:////", "\u{1F4A9}"];
+    fleet
+        .commit_by_hand(|partition, was| Committed {
+            offset: was.offset,
+            metadata: garbage[partition as usize % garbage.len()].to_owned(),
+        })
+        .await;
+    fleet.go_on(&mut feeder).await;
+    fleet.close(vec![feeder], &Budget::none()).await;
+}
+
+/// I15: a group that forgot its position goes on where the journal says that it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_a_removed_committed_offset_skips_and_repeats_nothing_that_the_journal_knows() {
+    let Some(mut fleet) = start().await else { return };
+    let mut feeder = fleet.feeder();
+    fleet.stop_with_a_backlog(&mut feeder).await;
+    let kafka = services::address("MAILRAIL_TEST_KAFKA").expect("kafka");
+    let (group, topic) = (fleet.group(), fleet.topic("deliveries"));
+    let arguments = ["--delete-offsets", "--group", &group, "--topic", &topic];
+    kafka_tool("consumer.group.ConsumerGroupCommand", &kafka, &arguments).await;
+    let gone = fleet.log.committed(&group, &topic, 0).await.expect("an answer");
+    assert_eq!(gone, None, "the group forgot");
+    fleet.forget_commits();
+    fleet.go_on(&mut feeder).await;
+    // The journal knows the position of its last snapshot; the healthy one's mail since then comes again.
+    fleet.close(vec![feeder], &Budget::none().and("a forgotten position", 1, 300)).await;
+}
+
+/// I15: a deliveries topic that was made anew, empty, with fewer records, or with more: every partition stops and says so.
+async fn a_topic_made_anew_stops_every_partition(refill: Option<u64>) {
+    let Some(mut fleet) = start().await else { return };
+    let mut feeder = fleet.feeder();
+    fleet.stop_with_a_backlog(&mut feeder).await;
+    let kafka = services::address("MAILRAIL_TEST_KAFKA").expect("kafka");
+    let topic = fleet.topic("deliveries");
+    kafka_tool("TopicCommand", &kafka, &["--delete", "--topic", &topic]).await;
+    until("the topic is gone", async || fleet.log.bounds(&topic, 0).await.is_err()).await;
+    fleet.make_topics().await;
+    if let Some(count) = refill {
+        fleet.feeder().feed("well", 0..10, count).await;
+        fleet.feeder().feed("dead", 0..10, count).await;
+    }
+    fleet.stands_still().await;
+    fleet.stop(fleet.members.len()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_a_deliveries_topic_made_anew_and_empty_stops_every_partition() {
+    a_topic_made_anew_stops_every_partition(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_a_deliveries_topic_made_anew_with_fewer_records_stops_every_partition() {
+    a_topic_made_anew_stops_every_partition(Some(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_a_deliveries_topic_made_anew_with_more_records_stops_every_partition() {
+    a_topic_made_anew_stops_every_partition(Some(100)).await;
+}
