@@ -124,12 +124,11 @@ impl<'e, 'd, C: Clauses> Evaluation<'e, 'd, C> {
     /// The clauses hold below `value`, which stands at the first `depth` keys of all their paths.
     fn enter(&mut self, clauses: &[ClauseId], depth: usize, value: Node<'e>) -> Result<bool, EvalError> {
         let mut clauses = clauses;
-        if let Some((first, below)) = clauses.split_first() {
-            if self.clauses.steps(*first).len() == depth
-                && self.has_none_of(self.clauses.wanted(*first), value)?
-            {
-                clauses = below;
-            }
+        if let Some((first, below)) = clauses.split_first()
+            && self.clauses.steps(*first).len() == depth
+            && self.has_none_of(self.clauses.wanted(*first), value)?
+        {
+            clauses = below;
         }
         if clauses.is_empty() { Ok(true) } else { self.choose(clauses, depth, value) }
     }

@@ -1,3 +1,5 @@
+//! What is shown of partitions, looked at by hand-made states.
+
 use mailrail_mailbox::{
     Aside, Checkpoint, Claim, Config, Cursor, DoneMap, Drained, Entry, Head, Hold, Kind, Link, Park, State,
     Unfinished,

@@ -144,11 +144,7 @@ impl Probe<'_> {
             match live.segment.access.equality.find(key) {
                 None => {}
                 Some(Found::Candidates(list)) => work.note(segment, key, list),
-                Some(Found::Split { .. }) => {
-                    if !work.splits.contains(&(segment, key)) {
-                        work.splits.push((segment, key));
-                    }
-                }
+                Some(Found::Split { .. }) => work.split(segment, key),
             }
         }
     }

@@ -143,6 +143,13 @@ impl Work {
         }
     }
 
+    /// Notes a list that is told apart by second values, once.
+    pub(crate) fn split(&mut self, segment: u32, key: u64) {
+        if self.noted.insert((segment, key)) {
+            self.splits.push((segment, key));
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty() && !self.flooded
     }

@@ -158,36 +158,7 @@ impl SegmentBuilder {
     pub(crate) fn finish(mut self) -> Segment {
         let (filter_starts, filters, by_id) = self.fan_out();
         self.clauses.shrink();
-        let mut uses = vec![0_u32; self.clauses.len()];
-        for id in &self.clause_ids {
-            uses[*id as usize] += 1;
-        }
-        let ranks: Vec<Option<u8>> =
-            (0..self.clauses.len() as u32).map(|id| rank(self.clauses.want(id))).collect();
-        let mut access = AccessBuilder::default();
-        let mut second = vec![0; self.entries.len()];
-        let (mut always, mut broad) = (Vec::new(), 0);
-        for conjunction in 0..self.entries.len() {
-            let ids = self.clauses_at(conjunction);
-            // Of equally good ones a clause on an attribute: those come first.
-            let telling =
-                ids.iter().filter_map(|id| ranks[*id as usize].map(|rank| (rank, uses[*id as usize], *id)));
-            let Some((rank, _, chosen)) = telling.clone().min_by_key(|(rank, uses, _)| (*rank, *uses)) else {
-                always.push(conjunction as u32);
-                continue;
-            };
-            broad += usize::from(rank == BROAD);
-            access.add(self.clauses.path(chosen), self.clauses.want(chosen), conjunction as u32);
-            let others = telling.filter(|(rank, _, id)| *rank == 0 && *id != chosen);
-            let keys = others.filter_map(|(_, uses, id)| {
-                only_key(self.clauses.path(id), self.clauses.want(id)).map(|key| (uses, key, id))
-            });
-            if let Some((_, key, id)) = keys.min() {
-                second[conjunction] = key;
-                let words = matches!(self.clauses.want(id), Want::Full(_));
-                access.ask(self.clauses.path(id), if words { flag::NUMBER | flag::WORD } else { flag::TEXT });
-            }
-        }
+        let Chosen { access, second, always, broad } = self.choose();
         self.clause_starts.push(self.clause_ids.len() as u32);
         let mut segment = Segment {
             access: access.finish(&second),
@@ -206,6 +177,42 @@ impl SegmentBuilder {
         segment
     }
 
+    /// Chooses what leads to each conjunction, and the second value that it needs.
+    fn choose(&self) -> Chosen {
+        let mut uses = vec![0_u32; self.clauses.len()];
+        for id in &self.clause_ids {
+            uses[*id as usize] += 1;
+        }
+        let ranks: Vec<Option<u8>> =
+            (0..self.clauses.len() as u32).map(|id| rank(self.clauses.want(id))).collect();
+        let mut chosen = Chosen::default();
+        for conjunction in 0..self.entries.len() {
+            let ids = self.clauses_at(conjunction);
+            let telling =
+                ids.iter().filter_map(|id| ranks[*id as usize].map(|rank| (rank, uses[*id as usize], *id)));
+            // Of equally good ones the first: clauses on attributes come first.
+            let Some((rank, _, first)) = telling.clone().min_by_key(|(rank, uses, _)| (*rank, *uses)) else {
+                chosen.second.push(0);
+                chosen.always.push(conjunction as u32);
+                continue;
+            };
+            chosen.broad += usize::from(rank == BROAD);
+            chosen.access.add(self.clauses.path(first), self.clauses.want(first), conjunction as u32);
+            let others = telling.filter(|(rank, _, id)| *rank == 0 && *id != first);
+            let keys = others.filter_map(|(_, uses, id)| {
+                only_key(self.clauses.path(id), self.clauses.want(id)).map(|key| (uses, key, id))
+            });
+            let second = keys.min();
+            if let Some((_, _, id)) = second {
+                let is_text = matches!(self.clauses.want(id), Want::Text(_));
+                let what = if is_text { flag::TEXT } else { flag::NUMBER | flag::WORD };
+                chosen.access.ask(self.clauses.path(id), what);
+            }
+            chosen.second.push(second.map_or(0, |(_, key, _)| key));
+        }
+        chosen
+    }
+
     /// Filters by entry, and their places by id.
     fn fan_out(&mut self) -> (Vec<u32>, Vec<FilterId>, Vec<u32>) {
         self.filters.sort_unstable();
@@ -222,6 +229,16 @@ impl SegmentBuilder {
         by_id.sort_unstable_by_key(|place| filters[*place as usize]);
         (starts, filters, by_id)
     }
+}
+
+/// What leads to the conjunctions of a segment.
+#[derive(Debug, Default)]
+struct Chosen {
+    access: AccessBuilder,
+    /// By conjunction.
+    second: Vec<u64>,
+    always: Vec<u32>,
+    broad: usize,
 }
 
 /// The rank of a clause that any value may satisfy.

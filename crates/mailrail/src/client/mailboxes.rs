@@ -186,7 +186,7 @@ more waits than was looked at: depths are lower bounds, and mailboxes may be mis
         };
         assert_eq!(squeezed(&text), squeezed(wanted), "{text}");
         let table: Vec<&str> = text.lines().take(5).collect();
-        let end = |line: &str| line.find("  backoff").or(line.find("  held")).unwrap_or(line.len());
+        let end = |line: &str| line.find("  backoff").or_else(|| line.find("  held")).unwrap_or(line.len());
         assert!(
             [1, 3, 4].iter().all(|at| end(table[*at]) == end(table[0])),
             "numbers stand to the right\n{text}"

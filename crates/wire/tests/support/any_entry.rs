@@ -76,9 +76,8 @@ fn backlogs() -> impl Strategy<Value = Backlog> {
     let aside = (any::<u64>(), heads()).prop_map(|(content, head)| SetAside { content, head });
     let asides = vec(aside, 0..4).prop_map(|asides| asides.into_iter().map(|a| (a.head.source, a)).collect());
     let passed = btree_set(any::<u64>(), 0..4);
-    (vec(stretch, 0..4), option::of(heads()), asides, passed, any::<u64>()).prop_map(
-        |(stretches, head, asides, passed, owed)| Backlog { stretches, head, asides, passed, owed },
-    )
+    (vec(stretch, 0..4), option::of(heads()), asides, passed, any::<u64>())
+        .prop_map(|(stretches, head, asides, passed, owed)| Backlog { stretches, head, asides, passed, owed })
 }
 
 fn snapshots() -> impl Strategy<Value = Snapshot> {
