@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mailrail_log::{Bounds, Claim, LogError, NewRecord, Offset, Reader};
-use mailrail_mailbox::{Checkpoint, Config, Entry, Fold, Kind, Mark, Place, Protocol};
+use mailrail_mailbox::{Checkpoint, Config, Entry, Fold, Kind, Mark, Place, Protocol, Source};
 use mailrail_wire::{decode_entry, encode_entry};
 use tokio::time::Instant;
 
@@ -49,10 +49,10 @@ pub(crate) async fn take_over(shared: &Shared, claim: &Claim) -> Result<Taken, L
     if first && let Some(done_below) = restored.fold.done_below() {
         // The group forgot its position; the journal did not.
         tracing::warn!(partition, offset = done_below, "no committed offset: the journal's is taken");
-        from = Checkpoint::at(done_below);
+        from = Checkpoint { mark: restored.fold.mark(), ..Checkpoint::at(done_below) };
     }
     let mark = from.mark;
-    let (deliveries, end) = open_deliveries(shared, partition, &from).await?;
+    let (deliveries, end) = open_deliveries(shared, partition, &from, restored.fold.last_source()).await?;
     taken_over(&shared.metrics, &restored.fold, &from, end, shared.now());
     let config = Config::new(shared.config.window, shared.config.attempt_timeout);
     let (backlogs, handed_off) = (restored.fold.len(), restored.fold.was_handed_off());
@@ -158,11 +158,16 @@ async fn open_deliveries(
     shared: &Shared,
     partition: u32,
     from: &Checkpoint,
+    last_known: Option<Source>,
 ) -> Result<(Box<dyn Reader>, Offset), LogError> {
     let topic = &shared.config.deliveries_topic;
     let bounds = bounds(shared, topic, partition).await?;
     if from.offset < bounds.low || from.offset > bounds.high {
         return Err(out_of_range(topic, partition, from.offset, bounds));
+    }
+    if let Some(last) = last_known.filter(|last| *last >= bounds.high) {
+        // The journal tells of a delivery that this topic never held.
+        return Err(out_of_range(topic, partition, last, bounds));
     }
     let Some(mark) = from.mark.filter(|mark| mark.offset >= bounds.low) else {
         return Ok((shared.readers.open(topic, partition, from.offset)?, bounds.high));

@@ -168,6 +168,8 @@ pub struct Snapshot {
     pub parts: u32,
     /// Up to where the deliveries partition was done: a second record of the committed offset.
     pub done_below: Source,
+    /// The newest record below that which was read: how the topic is known again when the group forgot its position.
+    pub mark: Option<crate::checkpoint::Mark>,
     /// Takeovers in a row that followed an owner that ended without a word, with no progress between them.
     pub unclean: u32,
     /// The mailboxes with a backlog or deliveries aside.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use mailrail_types::MailboxKey;
 
 use crate::backlog::{Backlog, SetAside};
+use crate::checkpoint::Mark;
 use crate::entry::{Aside, Entry, Head, Hold, Kind, Park, Place, Snapshot, Source, State, Unfinished};
 use crate::rules::Rules;
 
@@ -41,6 +42,7 @@ pub struct Fold {
     /// The newest snapshot that is whole.
     snapshot: Option<Place>,
     done_below: Option<Source>,
+    mark: Option<Mark>,
     unclean: u32,
     trial: Option<Source>,
     claimed: bool,
@@ -70,6 +72,7 @@ impl Fold {
             building: None,
             snapshot: None,
             done_below: None,
+            mark: None,
             unclean: 0,
             trial: None,
             claimed: from > 0,
@@ -198,6 +201,7 @@ impl Fold {
             return;
         }
         self.done_below = Some(part.done_below);
+        self.mark = part.mark;
         self.unclean = part.unclean;
         if let Some(whole) = self.building.take() {
             self.snapshot = Some(whole.at);
@@ -270,6 +274,20 @@ impl Fold {
     #[must_use]
     pub fn done_below(&self) -> Option<Source> {
         self.done_below
+    }
+
+    /// The newest record below that which was read then.
+    #[must_use]
+    pub fn mark(&self) -> Option<Mark> {
+        self.mark
+    }
+
+    /// The last delivery that anything parked tells of.
+    #[must_use]
+    pub fn last_source(&self) -> Option<Source> {
+        let stretches = self.backlogs.values().filter_map(|backlog| backlog.stretches.last().map(|s| s.last));
+        let asides = self.backlogs.values().filter_map(|backlog| backlog.asides.keys().next_back().copied());
+        stretches.chain(asides).max()
     }
 
     /// Whether the owner before the latest claim handed the partition over.

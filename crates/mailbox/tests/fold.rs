@@ -182,7 +182,7 @@ proptest! {
                 let mut later = Fold::new(start);
                 let parts = u32::try_from(chunks.len()).expect("few");
                 for (part, backlogs) in (0..).zip(chunks) {
-                    let part = Snapshot { part, parts, done_below: 0, unclean: 0, backlogs };
+                    let part = Snapshot { part, parts, done_below: 0, mark: None, unclean: 0, backlogs };
                     let entry = Entry { epoch: whole.epoch(), kind: Kind::Snapshot(part) };
                     whole.apply(place, &entry);
                     later.apply(place, &entry);

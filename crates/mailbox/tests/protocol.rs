@@ -210,13 +210,13 @@ fn i12_what_the_owner_before_left_running_is_waited_for_and_told_on() {
     rig.offer(0, "m");
     rig.start();
     rig.owner.stop();
-    rig.owner.hand_off();
+    rig.owner.hand_off(rig.now);
     rig.settle_journal();
     let mut next = rig.take_over(rig.owner.checkpoint());
     next.offer(0, "m");
     assert_eq!(next.start(), None);
     next.owner.stop();
-    next.owner.hand_off();
+    next.owner.hand_off(next.now);
     next.settle_journal();
     let mut last = next.take_over(next.owner.checkpoint());
     assert_eq!(last.start(), None, "the owner between knew, and said so");

@@ -60,8 +60,7 @@ mod tests {
 
     #[test]
     fn the_journal_has_the_partitions_of_the_deliveries_and_keeps_for_ever() {
-        let mut settings = Settings::default();
-        settings.topic_prefix = "p.".to_owned();
+        let mut settings = Settings { topic_prefix: "p.".to_owned(), ..Settings::default() };
         settings.pipeline.partitions = 7;
         let topics = Topics::named(&settings);
         assert_eq!(topics.journal, format!("p.journal.{}", settings.pipeline.name));

@@ -66,6 +66,7 @@ fn snapshot() -> Kind {
         part: 1,
         parts: 2,
         done_below: 57,
+        mark: Some(Mark { offset: 56, appended_at: Timestamp(1_796_029_236_000) }),
         unclean: 1,
         backlogs: vec![(mailbox(), backlog)],
     })
@@ -232,7 +233,7 @@ fn schema(message: &str) -> (&'static [(u32, &'static str)], &'static [u32]) {
         "History" => (&[], &[2, 3, 4]),
         "Aside" => (&[(2, "Head")], &[]),
         "HandOff" => (&[(1, "Unfinished")], &[1]),
-        "Snapshot" => (&[(5, "Backlog")], &[5]),
+        "Snapshot" => (&[(5, "Backlog"), (6, "Mark")], &[5, 6]),
         "Backlog" => (&[(2, "Stretch"), (3, "Head"), (4, "SetAside")], &[2, 3, 4]),
         "Stretch" => (&[(4, "Cursor")], &[3]),
         "SetAside" => (&[(2, "Head")], &[]),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use a_tree::{ATree, AttributeDefinition};
 use anyhow::{Result, anyhow, ensure};
 use mailrail_filter::Filter;
-use mailrail_filter::index::{Change, FilterId, Index, IndexOptions, IndexSnapshot, Scratch};
+use mailrail_filter::index::{FilterId, Index, IndexOptions, IndexSnapshot, Scratch};
 use mailrail_types::{Attributes, FilterLanguage, FilterSource};
 use quamina::{Quamina, QuaminaBuilder};
 use sonic_rs::{JsonValueTrait, PointerTree};
@@ -15,9 +15,6 @@ use super::workload;
 
 /// Takes a body, gives the number of filters that match.
 pub(super) type Engine = Box<dyn FnMut(&[u8]) -> usize>;
-
-/// Filters that are compiled and put in together.
-const BATCH: usize = 10_000;
 
 /// Memory that crate `quamina` may use: its default ends far below 100,000 filters.
 const QUAMINA_BYTES: usize = 2 << 30;
@@ -28,18 +25,18 @@ pub(super) fn compile(text: String) -> Result<Filter> {
 
 /// An index of the first `n` filters, in one segment.
 pub(super) fn index(n: usize, prefilter: bool, text: impl Fn(usize) -> String) -> Result<Index> {
-    let mut index = Index::new(IndexOptions { prefilter });
-    for first in (0..n).step_by(BATCH) {
-        let batch = first..n.min(first + BATCH);
-        let filters = batch.clone().map(|i| compile(text(i))).collect::<Result<Vec<_>>>()?;
-        let changes =
-            filters.iter().zip(batch).map(|(filter, i)| Ok(Change::Put(FilterId(u32::try_from(i)?), filter)));
-        ensure!(index.apply(&changes.collect::<Result<Vec<_>>>()?).is_empty(), "a filter was refused");
-        while let Some(job) = index.plan_merge() {
-            index.install(job.run());
+    // Compiled one by one: all of them at once would be most of the memory of the process.
+    let mut failed = None;
+    let filters = (0..n).map_while(|i| match (u32::try_from(i), compile(text(i))) {
+        (Ok(id), Ok(filter)) => Some((FilterId(id), filter)),
+        (_, Err(error)) => {
+            failed = Some(error);
+            None
         }
-    }
-    index.compact();
+        (Err(_), _) => None,
+    });
+    let (index, refused) = Index::load(IndexOptions { prefilter }, filters);
+    ensure!(refused.is_empty() && index.stats().filters == n, "not every filter was taken: {failed:?}");
     Ok(index)
 }
 

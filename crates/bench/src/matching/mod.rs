@@ -114,7 +114,7 @@ fn contest(size: usize, args: &Args) -> Result<Vec<Contestant>> {
             let mut next = bodies.misses.iter().cycle();
             let mut found = 0;
             let times = if contestant.name.starts_with("cel") { turn / 10 } else { turn };
-            let each = cpu::each(times, || found += next.next().map_or(0, |body| (contestant.engine)(body)))?;
+            let each = cpu::each(times, || found += next.next().map_or(0, |body| (contestant.engine)(body)));
             ensure!(found == 0, "{} found matches", contestant.name);
             contestant.rounds.push(each);
         }
@@ -140,9 +140,9 @@ fn miss(rounds: usize) -> Result<f64> {
         let mut found = 0;
         let mut next = names.iter().cycle();
         let look_up = || {
-            found += next.next().map_or(0, |(tenant, kind)| usize::from(shards.get(tenant, kind).is_some()))
+            found += next.next().map_or(0, |(tenant, kind)| usize::from(shards.get(tenant, kind).is_some()));
         };
-        measured.push(cpu::each(200_000, look_up)?);
+        measured.push(cpu::each(200_000, look_up));
         ensure!(found == 0, "an absent shard was found");
     }
     Ok(median(measured))
@@ -161,7 +161,7 @@ fn attribute_only(rounds: usize) -> Result<f64> {
     let mut measured = Vec::new();
     for _ in 0..rounds {
         let mut found = 0;
-        measured.push(cpu::each(100_000, || found += engine(&body))?);
+        measured.push(cpu::each(100_000, || found += engine(&body)));
         ensure!(found == 0, "nothing matches");
     }
     Ok(median(measured))
@@ -170,9 +170,9 @@ fn attribute_only(rounds: usize) -> Result<f64> {
 /// Bytes for a filter, and what building and changing cost.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn memory(n: usize) -> Result<(f64, f64)> {
-    let before = (cpu::nanoseconds()?, cpu::resident_bytes()?);
+    let before = (cpu::nanoseconds(), cpu::resident_bytes()?);
     let mut index = engines::index(n, false, workload::filter)?;
-    let seconds = (cpu::nanoseconds()? - before.0) as f64 / 1e9;
+    let seconds = (cpu::nanoseconds() - before.0) as f64 / 1e9;
     let resident = cpu::resident_bytes()?.saturating_sub(before.1) as f64 / n as f64;
     println!("\nbuilt from texts: {:.0} filters a second", n as f64 / seconds);
     let filter = engines::compile(workload::filter(n + 1))?;
@@ -180,7 +180,7 @@ fn memory(n: usize) -> Result<(f64, f64)> {
     let each = cpu::each(1_000, || {
         id += 1;
         index.apply(&[Change::Put(FilterId(id), &filter)]);
-    })?;
+    });
     println!("one added to {n}: {:.1} microseconds until the next snapshot has it", each / 1_000.0);
     let stats = index.stats();
     Ok((stats.heap_bytes as f64 / stats.filters as f64, resident))

@@ -112,7 +112,7 @@ pub(super) fn snapshot(first: u64, last: u64, at: u64, owed: u64, asides: &[(u64
     let backlog =
         Backlog { stretches: vec![stretch], head: Some(head(first)), asides, owed, ..Backlog::default() };
     let backlogs = vec![(key("main"), backlog)];
-    Kind::Snapshot(Snapshot { part: 0, parts: 1, done_below: 0, unclean: 0, backlogs })
+    Kind::Snapshot(Snapshot { part: 0, parts: 1, done_below: 0, mark: None, unclean: 0, backlogs })
 }
 
 pub(super) fn attempt(of: &Delivery, number: u32, outcome: Outcome, status: Option<u16>) -> Attempt {

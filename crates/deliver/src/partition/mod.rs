@@ -246,7 +246,9 @@ impl Partition {
         self.protocol.save_all();
         let quiet = self.tasks.is_empty() && self.protocol.is_quiet();
         if quiet || Instant::now() >= last_word {
-            self.protocol.hand_off();
+            let mark = self.mark_below();
+            self.protocol.set_mark(mark);
+            self.protocol.hand_off(self.shared.now());
             self.handed_off = true;
         }
         self.append_what_waits()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailrail_log::{Committed, LogError};
-use mailrail_mailbox::{Checkpoint, Place};
+use mailrail_mailbox::{Checkpoint, Mark, Place};
 use mailrail_types::{HoldReason, Mailbox, MailboxKey};
 use tokio::time::Instant;
 
@@ -47,13 +47,20 @@ impl Partition {
         }
     }
 
-    pub(super) fn position(&mut self) -> Committed {
-        let checkpoint = self.protocol.checkpoint();
-        while let Some(mark) = self.marks.front().filter(|mark| mark.offset < checkpoint.offset) {
+    /// The newest record below the checkpoint that is known.
+    pub(super) fn mark_below(&mut self) -> Option<Mark> {
+        let floor = self.protocol.checkpoint().offset;
+        while let Some(mark) = self.marks.front().filter(|mark| mark.offset < floor) {
             self.mark = Some(*mark);
             self.marks.pop_front();
         }
-        let checkpoint = Checkpoint { mark: self.mark, ..checkpoint };
+        self.mark
+    }
+
+    pub(super) fn position(&mut self) -> Committed {
+        let mark = self.mark_below();
+        self.protocol.set_mark(mark);
+        let checkpoint = self.protocol.checkpoint();
         Committed { offset: checkpoint.offset, metadata: checkpoint.metadata() }
     }
 

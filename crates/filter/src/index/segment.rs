@@ -249,6 +249,7 @@ impl Segment {
         self.clause_starts.shrink_to_fit();
         self.clause_ids.shrink_to_fit();
         self.entries.shrink_to_fit();
+        self.second.shrink_to_fit();
         self.always.shrink_to_fit();
     }
 }

@@ -85,6 +85,28 @@ impl Index {
         Self { options, ..Self::default() }
     }
 
+    /// An index of many filters, built in one piece; ids are different. Filters are needed one at a time.
+    ///
+    /// Returns the filters that were not taken, too, with the reason.
+    pub fn load(
+        options: IndexOptions,
+        filters: impl IntoIterator<Item = (FilterId, Filter)>,
+    ) -> (Self, Vec<(FilterId, IndexError)>) {
+        let mut index = Self::new(options);
+        let mut added = SegmentBuilder::default();
+        let mut refused = Vec::new();
+        for (id, filter) in filters {
+            match index.lower(&filter.program) {
+                Ok(_) if added.len() >= INDEX_FILTERS_MAX => refused.push((id, IndexError::TooManyFilters)),
+                Ok(conjunctions) => add(&mut added, id, conjunctions),
+                Err(error) => refused.push((id, error)),
+            }
+        }
+        index.take_in(added);
+        index.publish(false);
+        (index, refused)
+    }
+
     /// The filters at this moment. Costs nothing; keep it as long as it is to be valid.
     #[must_use]
     pub fn snapshot(&self) -> Arc<IndexSnapshot> {
@@ -104,11 +126,7 @@ impl Index {
                 Change::Put(id, filter) if seen.insert(*id) => match self.lower(&filter.program) {
                     Ok(conjunctions) if self.len() + added.len() < INDEX_FILTERS_MAX => {
                         self.forget(*id);
-                        let ids = conjunctions.into_iter().map(|list| {
-                            list.into_iter().map(|(path, want)| added.clause(path, want)).collect()
-                        });
-                        let ids = ids.collect();
-                        added.add(*id, ids);
+                        add(&mut added, *id, conjunctions);
                     }
                     Ok(_) => refused.push((*id, IndexError::TooManyFilters)),
                     Err(error) => refused.push((*id, error)),
@@ -283,6 +301,13 @@ impl Index {
         let prefilter = if self.options.prefilter { Prefilter::new(&segments, &names) } else { None };
         self.snapshot = Arc::new(IndexSnapshot { names, segments, trie, attributes, flags, prefilter });
     }
+}
+
+/// Adds a filter by its clauses.
+fn add(to: &mut SegmentBuilder, id: FilterId, conjunctions: Vec<Vec<(PathId, Want<'_>)>>) {
+    let numbered = |list: Vec<(PathId, Want<'_>)>| list.into_iter().map(|(path, want)| to.clause(path, want)).collect();
+    let ids = conjunctions.into_iter().map(numbered).collect();
+    to.add(id, ids);
 }
 
 /// How many times larger than all smaller ones together a segment is before it is left out of a merge.

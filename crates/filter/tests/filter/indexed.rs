@@ -222,3 +222,19 @@ fn segments_are_merged_when_nobody_else_does_it() {
     assert!(stats.segments <= mailrail_filter::limits::INDEX_SEGMENTS_MAX, "{stats:?}");
     assert_eq!(stats.filters, 20 * 256);
 }
+
+#[test]
+fn loading_is_the_same_as_putting() {
+    let mut dice = Dice::new(5);
+    let filters: BTreeMap<FilterId, (String, Filter)> = (0..500).map(|id| (FilterId(id), generated(&mut dice))).collect();
+    let again = filters.iter().map(|(id, (text, _))| (*id, filter(text)));
+    let (mut index, refused) = Index::load(IndexOptions::default(), again);
+    assert_eq!((refused, index.stats().segments, index.stats().filters), (vec![], 1, 500));
+    let mut scratch = Scratch::new();
+    for _ in 0..100 {
+        let (attributes, body) = (attributes(&mut dice), body(&mut dice));
+        agree(&filters, &index.snapshot(), &mut scratch, &attributes, &body);
+    }
+    index.apply(&[Change::Remove(FilterId(0))]);
+    assert_eq!(index.stats().filters, 499);
+}

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use mailrail_types::{HoldReason, MailboxKey, Timestamp};
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Mark};
 use crate::entry::{Entry, Hold, Place, Source, Unfinished};
 use crate::fold::Fold;
 use crate::lane::{Lane, Traits};
@@ -135,6 +135,7 @@ pub struct Protocol {
     /// Newest snapshot of the journal that was read whole.
     pointer: Option<Place>,
     stopping: bool,
+    mark: Option<Mark>,
 }
 
 impl Protocol {
@@ -189,6 +190,7 @@ impl Protocol {
             snapshots: SnapshotClock::new(now, unclean),
             inherited: Vec::new(),
             stopping: false,
+            mark: from.mark,
         };
         new.set_timers(now);
         new
@@ -270,8 +272,13 @@ impl Protocol {
             offset: self.window.floor(),
             done: self.window.done(),
             snapshot: self.pointer,
-            mark: None,
+            mark: self.mark,
         }
+    }
+
+    /// The newest record of the deliveries below the checkpoint that was read, as far as it is known.
+    pub fn set_mark(&mut self, mark: Option<Mark>) {
+        self.mark = mark;
     }
 
     /// Up to where the journal may be trimmed, given the snapshot of the last commit that the group took (I9).

@@ -76,7 +76,8 @@ impl Protocol {
         };
         let parts = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
         let (done_below, unclean) = (self.window.floor(), self.snapshots.unclean);
-        let part = |(part, backlogs)| Snapshot { part, parts, done_below, unclean, backlogs };
+        let mark = self.mark;
+        let part = |(part, backlogs)| Snapshot { part, parts, done_below, mark, unclean, backlogs };
         (0..)
             .zip(chunks)
             .map(|chunk| Entry { epoch: self.epoch, kind: Kind::Snapshot(part(chunk)) })
@@ -90,7 +91,7 @@ impl Protocol {
     }
 
     /// The last word of an owner that stops: which attempts may still run, its own and those that it was told of. Take it with [`Protocol::take_batch`].
-    pub fn hand_off(&mut self) {
+    pub fn hand_off(&mut self, now: Timestamp) {
         let running = self.flights.iter().filter(|(_, flight)| !flight.ended);
         let unfinished = running.map(|(source, flight)| Unfinished {
             mailbox: flight.mailbox.clone(),
@@ -99,6 +100,11 @@ impl Protocol {
         });
         let mut unfinished: Vec<Unfinished> = unfinished.chain(self.inherited.iter().cloned()).collect();
         unfinished.sort_by_key(|unfinished| unfinished.source);
+        if self.is_written() && unfinished.is_empty() {
+            // A second record of the position that the last commit carries: a group may forget it.
+            let last = self.take_snapshot(now);
+            self.outbox.extend(last);
+        }
         self.send(Kind::HandOff(unfinished));
     }
 

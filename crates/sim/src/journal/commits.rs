@@ -73,8 +73,10 @@ impl World<'_> {
         }
         let answer_lost = self.faulty(faults.answer_lost);
         // One connection: what was sent first arrives first.
-        owner.commit_arrives = self.now.plus(self.chance.millis(1, 200)).max(owner.commit_arrives);
-        self.agenda.put(owner.commit_arrives, Event::CommitArrives { request, answer_lost });
+        let soonest = self.now.plus(self.chance.millis(1, 200));
+        let last = self.processes[owner.process].commit_arrives.entry(owner.partition).or_insert(soonest);
+        *last = soonest.max(*last);
+        self.agenda.put(*last, Event::CommitArrives { request, answer_lost });
     }
 
     /// The mutation I11: a task of an owner that is gone commits once more. The group takes it from any member.

@@ -50,7 +50,7 @@ impl World<'_> {
     fn say_last(&mut self, owner: &mut Owner) {
         let Some(protocol) = &mut owner.protocol else { return };
         protocol.save_all();
-        protocol.hand_off();
+        protocol.hand_off(self.now);
         owner.phase = Phase::HandingOff;
         self.send_entries(owner);
         self.agenda.put(self.now.plus(PRODUCE), Event::HandOver(owner.id));

@@ -66,7 +66,6 @@ pub(super) struct Owner {
     /// The commit on its way, and how many there were.
     pub(super) commit: Option<u64>,
     pub(super) commits: u64,
-    pub(super) commit_arrives: Timestamp,
     pub(super) last_commit: Option<(Checkpoint, Timestamp)>,
     pub(super) timer: Option<Timestamp>,
     /// Deliveries that run, of which mailbox, and until when at the latest.
@@ -98,7 +97,6 @@ impl Owner {
             hasty_pointer: None,
             commit: None,
             commits: 0,
-            commit_arrives: Timestamp::ZERO,
             last_commit: None,
             timer: None,
             flying: BTreeMap::new(),

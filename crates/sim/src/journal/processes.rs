@@ -22,6 +22,8 @@ pub(super) struct Process {
     /// What it could not take while it was stopped.
     pub(super) kept: Vec<Event>,
     pub(super) owners: BTreeMap<usize, OwnerId>,
+    /// When the last commit of a partition arrives. What is asked afterwards is answered afterwards.
+    pub(super) commit_arrives: BTreeMap<usize, Timestamp>,
     /// Attempts that run, whoever started them (I12).
     pub(super) flying: BTreeMap<AttemptId, (usize, Timestamp)>,
     /// It leaves when its partitions are handed over.

@@ -122,7 +122,7 @@ mod tests {
     /// The small form of `make sim`. What it runs takes seconds; the seeds of a failure replay exactly.
     #[test]
     fn s27_nothing_is_lost_or_out_of_order_whatever_goes_wrong() {
-        let total = Survey { seed: 1, seeds: 1500 }.run(|_| ());
+        let total = Survey { seed: 1, seeds: 2500 }.run(|_| ());
         assert_eq!(
             total.failed,
             [],

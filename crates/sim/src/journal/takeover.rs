@@ -1,5 +1,7 @@
 //! From an assignment to an owner at work.
 
+use std::time::Duration;
+
 use mailrail_mailbox::{Checkpoint, Claim, Entry, Fold, Kind, Protocol};
 
 use super::event::{Event, OwnerId, Stored};
@@ -10,6 +12,9 @@ use super::world::{World, say};
 
 /// How often a driver asks again when the group says that nothing was committed.
 const ASK_MAX: u32 = 4;
+
+/// An answer comes behind the commit that was sent before it was asked for.
+const ASK_BEHIND: Duration = Duration::from_millis(1);
 
 impl World<'_> {
     /// A partition was given to a process.
@@ -56,6 +61,12 @@ impl World<'_> {
 
     fn ask(&mut self, owner: &mut Owner, tries: u32) {
         let id = owner.id;
+        let arrives = self.processes[owner.process].commit_arrives.get(&owner.partition).copied();
+        if let Some(arrives) = arrives.filter(|arrives| *arrives >= self.now && self.rules.driver.claim_first)
+        {
+            // A commit of the owner before, in this process, is on its way: the answer would be older than that.
+            return self.agenda.put(arrives.plus(ASK_BEHIND), Event::TakeOver(id));
+        }
         // A coordinator that is on its way out says so for a moment, never as long as a driver asks.
         let nothing = tries < ASK_MAX - 1 && self.faulty(self.plan.faults.no_offset);
         let found = if nothing { None } else { self.read_committed(owner.partition) };

@@ -162,6 +162,10 @@ impl World<'_> {
         let Some(place) = protocol.start_scan() else { return };
         say!(self, "owner {}: scan from {place}", owner.id);
         owner.scan = Some(place);
+        let low = self.partitions[owner.partition].journal.low();
+        if place < low && self.oracle.epoch(owner.partition) == owner.epoch {
+            self.oracle.fail(Failure::Hole { partition: owner.partition, from: place, low });
+        }
         self.after(1, 100, Event::Scan(owner.id));
     }
 
@@ -173,10 +177,8 @@ impl World<'_> {
         let Some(owner) = self.owners.get_mut(&id) else { return };
         let (Some(protocol), Some(mut at)) = (&mut owner.protocol, owner.scan.take()) else { return };
         let low = self.partitions[owner.partition].journal.low();
-        if at < low && self.oracle.epoch(owner.partition) == owner.epoch {
-            self.oracle.fail(Failure::Hole { partition: owner.partition, from: at, low });
-        }
-        // A zombie looks for what its successor trimmed away: it learns so when it reads the journal on.
+        // A pass that is under way may be overtaken by the trim: of its own owner, for what comes next is further on, or of
+        // a successor, which a zombie learns of when it reads the journal on.
         if fails || at < low {
             protocol.scan_failed();
             return self.after(100, 1000, Event::Wake(id));

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use mailrail_mailbox::{
-    Aside, Backlog, Claim, Cursor, Drained, Entry, Head, Hold, Kind, Link, Park, SetAside, Snapshot, State,
-    Stretch, Unfinished,
+    Aside, Backlog, Claim, Cursor, Drained, Entry, Head, Hold, Kind, Link, Mark, Park, SetAside, Snapshot,
+    State, Stretch, Unfinished,
 };
 use mailrail_types::{History, HoldReason, MailboxKey, Timestamp};
 
@@ -133,8 +133,16 @@ fn snapshot(m: pb::Snapshot) -> Result<Snapshot, Error> {
         part: need("snapshot.part", m.part)?,
         parts: need("snapshot.parts", m.parts)?,
         done_below: need("snapshot.done_below", m.done_below)?,
+        mark: m.mark.map(mark).transpose()?,
         unclean: need("snapshot.unclean", m.unclean)?,
         backlogs: m.backlogs.into_iter().map(backlog).collect::<Result<_, _>>()?,
+    })
+}
+
+fn mark(m: pb::Mark) -> Result<Mark, Error> {
+    Ok(Mark {
+        offset: need("mark.offset", m.offset)?,
+        appended_at: Timestamp(need("mark.appended_at_ms", m.appended_at_ms)?),
     })
 }
 

@@ -151,6 +151,10 @@ fn snapshot(snapshot: &Snapshot) -> pb::Snapshot {
         part: Some(snapshot.part),
         parts: Some(snapshot.parts),
         done_below: Some(snapshot.done_below),
+        mark: snapshot.mark.map(|mark| pb::Mark {
+            offset: Some(mark.offset),
+            appended_at_ms: Some(mark.appended_at.millis()),
+        }),
         unclean: Some(snapshot.unclean),
         backlogs: snapshot.backlogs.iter().map(|(mailbox, of)| backlog(mailbox, of)).collect(),
     }

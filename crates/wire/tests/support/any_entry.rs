@@ -81,11 +81,12 @@ fn backlogs() -> impl Strategy<Value = Backlog> {
 }
 
 fn snapshots() -> impl Strategy<Value = Snapshot> {
-    (any::<(u32, u32, u64, u32)>(), vec((keys(), backlogs()), 0..4)).prop_map(
-        |((part, parts, done_below, unclean), backlogs)| Snapshot {
+    (any::<(u32, u32, u64, u32)>(), any::<Option<(u64, i64)>>(), vec((keys(), backlogs()), 0..4)).prop_map(
+        |((part, parts, done_below, unclean), mark, backlogs)| Snapshot {
             part,
             parts,
             done_below,
+            mark: mark.map(|(offset, at)| Mark { offset, appended_at: Timestamp(at) }),
             unclean,
             backlogs,
         },
