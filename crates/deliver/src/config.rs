@@ -58,5 +58,11 @@ pub(crate) const BATCH_RECORDS_MAX: usize = 256;
 /// Entries appended to the journal at once.
 pub(crate) const ENTRIES_MAX: usize = 256;
 
+/// Records of attempts appended at once.
+pub(crate) const ATTEMPTS_MAX: usize = 256;
+
+/// Steps that are taken in one turn of a partition's loop.
+pub(crate) const STEPS_MAX: usize = 64;
+
 /// Mailboxes of a partition that were told to ask again and did not yet. One more asks when its time comes.
 pub(crate) const WOKEN_MAX: usize = 1024;

@@ -50,6 +50,23 @@ pub(crate) async fn append(
     append_insistently(&*shared.log, topic, partition, vec![record]).await
 }
 
+/// The record of a delivery's last attempt.
+pub(crate) fn last_attempt_record(held: &Held) -> Option<NewRecord> {
+    held.attempts.last().map(|attempt| attempt_record(held, attempt))
+}
+
+/// Appends records of attempts until the log has them.
+///
+/// # Errors
+/// When the log cannot take them at all.
+pub(crate) async fn append_attempts(
+    shared: &Shared,
+    partition: u32,
+    records: Vec<NewRecord>,
+) -> Result<(), LogError> {
+    append_insistently(&*shared.log, &shared.config.attempts_topic, partition, records).await
+}
+
 fn attempt_record(held: &Held, attempt: &Attempt) -> NewRecord {
     NewRecord {
         key: Bytes::copy_from_slice(held.mailbox.as_str().as_bytes()),

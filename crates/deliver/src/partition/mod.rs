@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailrail_log::{Claim, Committed, LogError, Reader, StoredRecord};
+use mailrail_log::{Claim, Committed, LogError, NewRecord, Reader, StoredRecord};
 use mailrail_mailbox::{Fenced, Mark, Place, Protocol, RecentIds, Settlement, Source};
 use mailrail_types::{DeliveryId, MailboxKey};
 use tokio::sync::mpsc;
@@ -43,6 +43,8 @@ enum Step {
     Turned { source: Source, turn: Turn },
     /// The end of a delivery is in the log, or cannot be.
     Recorded { source: Source, written: Result<(), LogError>, then: Then },
+    /// The records of attempts are in the log, or cannot be.
+    AllRecorded { ends: Vec<(Source, Then)>, written: Result<(), LogError> },
     /// A batch is in the journal, or is not.
     Appended(Result<Vec<Place>, LogError>),
     /// Which snapshot the group's position names.
@@ -85,6 +87,9 @@ pub(crate) struct Partition {
     /// Which delivery an attempt's task is of: a task that panics says no more than its id.
     turns: HashMap<Id, Source>,
     waiting: Option<Waiting>,
+    /// Ends and retries whose record waits for the append before it.
+    unrecorded: Vec<(Source, NewRecord, Then)>,
+    recording: bool,
     /// Mailboxes that may ask their endpoint again.
     woken: mpsc::Receiver<MailboxKey>,
     /// Those that were told so before it was noted here that they wait.
@@ -140,6 +145,8 @@ impl Partition {
             tasks: JoinSet::new(),
             turns: HashMap::new(),
             waiting: None,
+            unrecorded: Vec::new(),
+            recording: false,
             woken,
             woken_early: HashSet::new(),
             waker: Waker(waker),
@@ -185,7 +192,7 @@ impl Partition {
             tokio::select! {
                 () = self.claim.cut.cancelled() => return Ok(End::Cut),
                 () = self.claim.stop.cancelled(), if !draining => self.stop(),
-                Some(step) = self.tasks.join_next_with_id() => self.take_step(step)?,
+                Some(step) = self.tasks.join_next_with_id() => self.take_steps(step)?,
                 batch = self.deliveries.next(DELIVERIES_MAX), if taking => self.take_deliveries(batch)?,
                 batch = self.tail.next(BATCH_RECORDS_MAX), if reading => self.take_tail(batch)?,
                 batch = next_of(&mut self.scan), if reading && self.scan.is_some() => self.take_scanned(batch)?,
@@ -204,6 +211,7 @@ impl Partition {
         let now = self.shared.now();
         self.protocol.tick(now);
         self.append_what_waits()?;
+        self.record_what_waits();
         self.scan_what_is_wanted();
         if self.waiting.is_none() && self.protocol.has_ready() {
             let shared = self.shared.clone();

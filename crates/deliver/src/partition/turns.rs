@@ -7,11 +7,11 @@ use tokio::task::{Id, JoinError};
 
 use super::{Partition, Step, Then};
 use crate::attempt::{Turn, Turned, attempt};
-use crate::config::WOKEN_MAX;
+use crate::config::{ATTEMPTS_MAX, STEPS_MAX, WOKEN_MAX};
 use crate::contents::Held;
 use crate::decode::traits;
 use crate::permit::Permit;
-use crate::record::{quarantine, record};
+use crate::record::{append_attempts, last_attempt_record, quarantine, record};
 use crate::settle::settle;
 
 impl Partition {
@@ -76,12 +76,34 @@ impl Partition {
         }
     }
 
-    pub(super) fn take_step(&mut self, step: Result<(Id, Step), JoinError>) -> Result<(), LogError> {
+    /// Takes a step, and those that are ready behind it: one turn of the loop for many of them.
+    pub(super) fn take_steps(&mut self, step: Result<(Id, Step), JoinError>) -> Result<(), LogError> {
+        self.take_step(step)?;
+        for _ in 1..STEPS_MAX {
+            let Some(step) = self.tasks.try_join_next_with_id() else { break };
+            self.take_step(step)?;
+        }
+        Ok(())
+    }
+
+    fn recorded(&mut self, source: Source, then: Then) {
+        let now = self.shared.now();
+        if let Then::Settle(settlement) = then {
+            let ended = settlement == Settlement::Ended;
+            self.protocol.settle(source, settlement, now);
+            if !ended {
+                return;
+            }
+        }
+        self.protocol.recorded(source, now);
+        self.sequences.ended(source);
+    }
+
+    fn take_step(&mut self, step: Result<(Id, Step), JoinError>) -> Result<(), LogError> {
         let (id, step) = match step {
             Ok(step) => step,
             Err(error) => return self.take_panic(error),
         };
-        let now = self.shared.now();
         match step {
             Step::Turned { source, turn } => {
                 self.turns.remove(&id);
@@ -89,16 +111,13 @@ impl Partition {
             }
             // What cannot be recorded is not done: the partition fails, says so, and starts again.
             Step::Recorded { written: Err(error), .. } => return Err(error),
-            Step::Recorded { source, then, .. } => {
-                if let Then::Settle(settlement) = then {
-                    let ended = settlement == Settlement::Ended;
-                    self.protocol.settle(source, settlement, now);
-                    if !ended {
-                        return Ok(());
-                    }
+            Step::Recorded { source, then, .. } => self.recorded(source, then),
+            Step::AllRecorded { written: Err(error), .. } => return Err(error),
+            Step::AllRecorded { ends, .. } => {
+                self.recording = false;
+                for (source, then) in ends {
+                    self.recorded(source, then);
                 }
-                self.protocol.recorded(source, now);
-                self.sequences.ended(source);
             }
             Step::Appended(written) => {
                 written?;
@@ -142,20 +161,45 @@ impl Partition {
             debug_assert!(false, "delivery {source} was attempted and is not at hand");
             return;
         };
-        let delivered = attempt.outcome == Outcome::Delivered;
+        let outcome = attempt.outcome;
         let settlement = settle(held, attempt, &self.shared.metrics);
-        let held = held.clone();
-        if delivered {
-            // The mailbox goes on; the commit waits for the record. Anything else is recorded first: forgotten in a crash, an
-            // end would be tried again after the next delivery of its mailbox.
-            self.protocol.settle(source, settlement, now);
-            self.record(source, held, Then::Done);
-        } else {
-            self.record(source, held, Then::Settle(settlement));
+        let record = last_attempt_record(held);
+        if let Outcome::Dead(_) = outcome {
+            let held = held.clone();
+            return self.bury(source, held, Then::Settle(settlement));
         }
+        // A delivered one is over: its mailbox goes on, and the commit waits for the record. Anything else is recorded first:
+        // forgotten in a crash, an end would be tried again after the next delivery of its mailbox.
+        let then = if outcome == Outcome::Delivered {
+            self.protocol.settle(source, settlement, now);
+            Then::Done
+        } else {
+            Then::Settle(settlement)
+        };
+        self.unrecorded.extend(record.map(|record| (source, record, then)));
     }
 
-    fn record(&mut self, source: Source, held: Held, then: Then) {
+    /// Appends the records that wait, as one batch at a time: the log takes many for little more than one.
+    pub(super) fn record_what_waits(&mut self) {
+        if self.recording || self.unrecorded.is_empty() {
+            return;
+        }
+        self.recording = true;
+        let count = self.unrecorded.len().min(ATTEMPTS_MAX);
+        let (mut records, mut ends) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for (source, record, then) in self.unrecorded.drain(..count) {
+            records.push(record);
+            ends.push((source, then));
+        }
+        let (shared, partition) = (self.shared.clone(), self.claim.partition);
+        self.tasks.spawn(async move {
+            let written = append_attempts(&shared, partition, records).await;
+            Step::AllRecorded { ends, written }
+        });
+    }
+
+    /// Writes the dead letter, and then the record of its last attempt.
+    fn bury(&mut self, source: Source, held: Held, then: Then) {
         let (shared, partition) = (self.shared.clone(), self.claim.partition);
         self.tasks.spawn(async move {
             let written = record(&shared, partition, &held).await;
