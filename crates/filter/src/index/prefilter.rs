@@ -4,6 +4,8 @@
 //! values are texts that contain one of the literals, and a body without any backslash holds its texts verbatim. So when
 //! there is neither a backslash nor a literal, no conjunction can hold, however the body is built.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use aho_corasick::packed::Searcher;
@@ -49,9 +51,14 @@ impl Prefilter {
         }
         for live in segments {
             let clauses = NamedClauses { table: &live.segment.clauses, names };
+            // What many filters ask for is in many bodies.
+            let mut uses: HashMap<ClauseId, usize> = HashMap::new();
+            for conjunction in 0..live.segment.conjunctions() as u32 {
+                live.segment.clauses_of(conjunction).iter().for_each(|id| *uses.entry(*id).or_default() += 1);
+            }
             let read = (0..live.segment.conjunctions() as u32).filter(|c| !live.segment.always.contains(c));
             for conjunction in read {
-                literals.append(&mut of_conjunction(&clauses, live.segment.clauses_of(conjunction))?);
+                literals.append(&mut of_conjunction(&clauses, live.segment.clauses_of(conjunction), &uses)?);
             }
         }
         if literals.is_empty() || literals.len() > PREFILTER_CONJUNCTIONS_MAX {
@@ -72,13 +79,20 @@ impl Prefilter {
 }
 
 /// Literals of which a match needs one; none when the body is not read; `None` when there are no such literals.
-fn of_conjunction(clauses: &NamedClauses<'_>, ids: &[ClauseId]) -> Option<Vec<Vec<u8>>> {
+fn of_conjunction(
+    clauses: &NamedClauses<'_>,
+    ids: &[ClauseId],
+    uses: &HashMap<ClauseId, usize>,
+) -> Option<Vec<Vec<u8>>> {
     let mut body = ids.iter().filter(|id| clauses.attribute(**id).is_none()).peekable();
     if body.peek().is_none() {
         return Some(Vec::new());
     }
-    // Of several clauses the one whose shortest literal is longest.
-    body.filter_map(|id| of_clause(clauses.wanted(*id))).max_by_key(|found| found.iter().map(Vec::len).min())
+    // Of several clauses the rarest, and of equally rare ones that whose shortest literal is longest.
+    let found = body
+        .filter_map(|id| of_clause(clauses.wanted(*id)).map(|literals| (uses.get(id).copied(), literals)));
+    let shortest = |literals: &[Vec<u8>]| literals.iter().map(Vec::len).min();
+    found.min_by_key(|(uses, literals)| (*uses, Reverse(shortest(literals)))).map(|(_, literals)| literals)
 }
 
 fn of_clause(want: Want<'_>) -> Option<Vec<Vec<u8>>> {

@@ -305,7 +305,8 @@ impl Index {
 
 /// Adds a filter by its clauses.
 fn add(to: &mut SegmentBuilder, id: FilterId, conjunctions: Vec<Vec<(PathId, Want<'_>)>>) {
-    let numbered = |list: Vec<(PathId, Want<'_>)>| list.into_iter().map(|(path, want)| to.clause(path, want)).collect();
+    let numbered =
+        |list: Vec<(PathId, Want<'_>)>| list.into_iter().map(|(path, want)| to.clause(path, want)).collect();
     let ids = conjunctions.into_iter().map(numbered).collect();
     to.add(id, ids);
 }

@@ -103,6 +103,10 @@ fn literals_rule_bodies_out() {
         assert_eq!((effort.ruled_out, effort.body_read), (ruled_out, !ruled_out), "{body}");
     }
     assert_eq!(matches(&snapshot, "t", r#"{"a":"F\u004fO"}"#).0, 1);
+    // Of two literals of a filter the one that fewer filters need is looked for.
+    let two = |i: usize| format!(r#"{{"project":{{"key":["P{i}"]}},"priority":["Critical"]}}"#);
+    let index = index_of((0..5).map(two), true);
+    assert!(matches(&index.snapshot(), "t", r#"{"project":{"key":"Q"},"priority":"Critical"}"#).1.ruled_out);
     // A filter that needs no literal: nothing can be ruled out.
     let index = index_of([r#"{"a":["FOO"]}"#, r#"{"n":[1]}"#].map(str::to_owned), true);
     assert!(!matches(&index.snapshot(), "t", r#"{"a":"BAR"}"#).1.ruled_out);

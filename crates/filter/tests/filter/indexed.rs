@@ -226,7 +226,8 @@ fn segments_are_merged_when_nobody_else_does_it() {
 #[test]
 fn loading_is_the_same_as_putting() {
     let mut dice = Dice::new(5);
-    let filters: BTreeMap<FilterId, (String, Filter)> = (0..500).map(|id| (FilterId(id), generated(&mut dice))).collect();
+    let filters: BTreeMap<FilterId, (String, Filter)> =
+        (0..500).map(|id| (FilterId(id), generated(&mut dice))).collect();
     let again = filters.iter().map(|(id, (text, _))| (*id, filter(text)));
     let (mut index, refused) = Index::load(IndexOptions::default(), again);
     assert_eq!((refused, index.stats().segments, index.stats().filters), (vec![], 1, 500));
