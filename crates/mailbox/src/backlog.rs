@@ -12,6 +12,9 @@ pub struct Backlog {
     pub stretches: Vec<Stretch>,
     /// The delivery at the head, as far as it is known to wait.
     pub head: Option<Head>,
+    /// Deliveries further back that were tried when they stood at the head: an older one came in front of them since. What is
+    /// known of them counts again when they are the head again (I13).
+    pub tried: BTreeMap<Source, Head>,
     /// Deliveries beside it, each on its own time.
     pub asides: BTreeMap<Source, SetAside>,
     /// Deliveries of the stretches that stood aside and have ended, before those in front of them have: the backlog passes
@@ -81,10 +84,9 @@ impl Backlog {
     }
 
     /// Takes a parked delivery; `false` when it does not continue the chain.
-    pub(crate) fn park(&mut self, park: &Park, place: Place, rules: Rules) -> bool {
+    pub(crate) fn park(&mut self, park: &Park, place: Place, epoch: Place, rules: Rules) -> bool {
         let source = park.source;
-        let fresh =
-            Stretch { first: source, last: source, drained: None, next: Cursor { at: place, epoch: 0 } };
+        let fresh = Stretch { first: source, last: source, drained: None, next: Cursor { at: place, epoch } };
         match park.link {
             Link::First if self.stretches.is_empty() => self.stretches.push(fresh),
             Link::Before(first)
@@ -97,7 +99,14 @@ impl Backlog {
                 let below =
                     at.and_then(|at| self.stretches.get(at + 1)).is_none_or(|next| source < next.first);
                 match at.filter(|_| below) {
-                    Some(at) => self.stretches[at].last = source,
+                    Some(at) => {
+                        let stretch = &mut self.stretches[at];
+                        if stretch.is_drained() {
+                            // What was before it may have been trimmed away since.
+                            stretch.next = fresh.next;
+                        }
+                        stretch.last = source;
+                    }
                     None => return !rules.chain && self.park_unchained(fresh),
                 }
             }
@@ -134,6 +143,24 @@ impl Backlog {
         self.owed = self.owed.saturating_sub(u64::from(drained.count));
         if self.head.as_ref().is_some_and(|head| head.source <= drained.through) {
             self.head = None;
+        }
+        self.tried.retain(|tried, _| *tried > drained.through);
+        if self.head.is_none()
+            && let Some(next) = self.tried.first_entry()
+            && self.stretches.first().is_some_and(|lowest| lowest.owes(*next.key()))
+        {
+            self.head = Some(next.remove());
+        }
+    }
+
+    /// A delivery is at the head and waits.
+    pub(crate) fn set_head(&mut self, head: Head) {
+        self.tried.remove(&head.source);
+        if let Some(before) = self.head.replace(head)
+            && before.history.is_some()
+            && self.head.as_ref().is_some_and(|head| head.source < before.source)
+        {
+            self.tried.insert(before.source, before);
         }
     }
 }

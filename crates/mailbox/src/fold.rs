@@ -105,6 +105,7 @@ impl Fold {
                 backlog.stretches.clear();
                 backlog.passed.clear();
                 backlog.head = None;
+                backlog.tried.clear();
                 backlog.owed = 0;
             }),
             Kind::Aside(aside) => self.aside(place, aside),
@@ -135,15 +136,14 @@ impl Fold {
     fn park(&mut self, place: Place, park: &Park) -> Verdict {
         let (rules, epoch) = (self.rules, self.epoch);
         let backlog = self.backlogs.entry(park.mailbox.clone()).or_default();
-        if !backlog.park(park, place, rules) {
+        if !backlog.park(park, place, epoch, rules) {
             if backlog.is_empty() {
                 self.backlogs.remove(&park.mailbox);
             }
             return Verdict::Void;
         }
-        if let Some(lowest) = backlog.stretches.first_mut().filter(|lowest| lowest.first == park.source) {
-            lowest.next.epoch = epoch;
-            backlog.head = Some(Head { source: park.source, hold: park.hold, history: None });
+        if backlog.stretches.first().is_some_and(|lowest| lowest.first == park.source) {
+            backlog.set_head(Head { source: park.source, hold: park.hold, history: None });
         }
         backlog.owed += 1;
         self.owed += 1;
@@ -158,7 +158,7 @@ impl Fold {
             if let Some(head) = &state.head
                 && backlog.is_blocked()
             {
-                backlog.head = Some(head.clone());
+                backlog.set_head(head.clone());
             }
         });
     }

@@ -91,6 +91,8 @@ pub(crate) struct Lane {
     pub(crate) unsaved: Option<Drained>,
     /// The last delivery of the lowest stretch that has ended, with all before it.
     pub(crate) through: Option<Source>,
+    /// Where what follows it is.
+    pub(crate) follows: Option<Cursor>,
     /// State entries that were not read back yet: until then the fold lags behind this lane.
     pub(crate) states: usize,
     /// Those of them that must be read back before the next attempt (I13).
@@ -122,6 +124,7 @@ impl Lane {
             rest: rest.map_or(Rest::None, |s| Rest::From { next: s.next, after: s.drained }),
             unsaved: None,
             through: stretches.first().and_then(|s| s.drained),
+            follows: stretches.first().map(|s| s.next),
             states: 0,
             saving: 0,
             stretch_ended: stretches.first().is_some_and(crate::backlog::Stretch::is_drained),
@@ -159,8 +162,7 @@ impl Lane {
     /// Whether what the window holds of it must wait before it is parked: an entry about another delivery of the mailbox, or
     /// the record of one, may still get lost, and that delivery must not look parked then.
     pub(crate) fn must_wait_to_park(&self) -> bool {
-        let may_cover = self.leaving > 0 || (self.traits.tolerant && self.recording > 0);
-        self.parking > 0 || self.clearing || may_cover
+        self.clearing || self.leaving > 0 || (self.traits.tolerant && self.recording > 0)
     }
 
     pub(crate) fn turn_of(&mut self, source: Source) -> Option<&mut Ahead> {

@@ -4,7 +4,7 @@ use mailrail_mailbox::{
     Aside, Claim, Cursor, Drained, Entry, Fold, Head, Hold, Kind, Link, Park, Place, Snapshot, State,
     Unfinished, Verdict,
 };
-use mailrail_types::{HoldReason, MailboxKey, Timestamp};
+use mailrail_types::{History, HoldReason, MailboxKey, Timestamp};
 use proptest::prelude::*;
 
 fn mailbox(n: u8) -> MailboxKey {
@@ -106,6 +106,33 @@ fn i6_a_stretch_that_was_worked_off_goes_with_the_one_in_front() {
     ];
     let (fold, _) = fold(&entries);
     assert_eq!(stretches(&fold), [(8, 12)], "not worked off any more: 12 stands behind it");
+}
+
+/// A place that is owed never moves back: what was before it may have been trimmed away.
+#[test]
+fn i9_what_follows_a_stretch_that_was_worked_off_is_needed_from_there_on() {
+    let (mut fold, _) = fold(&[claim(), park(0, 8, Link::First), drained(0, 8, 2)]);
+    assert_eq!(fold.pin(), None);
+    fold.apply(30, &park(0, 9, Link::After(8)));
+    assert_eq!(fold.pin(), Some(30));
+}
+
+#[test]
+fn i13_attempts_of_a_head_are_known_again_when_what_came_in_front_has_ended() {
+    let tried = |source, attempts| {
+        let history = Some(History { attempts, ..History::default() });
+        let head = Some(Head { source, hold: hold(), history });
+        Entry { epoch: 0, kind: Kind::State(State { mailbox: mailbox(0), drained: None, head }) }
+    };
+    let entries = [claim(), park(0, 8, Link::First), tried(8, 2), park(0, 3, Link::Before(8)), tried(3, 1)];
+    let (mut fold, _) = fold(&entries);
+    let known = |fold: &Fold| {
+        let head = fold.backlog(&mailbox(0)).and_then(|backlog| backlog.head.clone());
+        head.map(|head| (head.source, head.history.map_or(0, |history| history.attempts)))
+    };
+    assert_eq!(known(&fold), Some((3, 1)));
+    fold.apply(5, &drained(0, 3, 4));
+    assert_eq!(known(&fold), Some((8, 2)));
 }
 
 #[test]

@@ -162,6 +162,27 @@ fn i8_what_waits_for_longer_than_it_may_is_parked_and_wakes_by_its_event() {
     assert!(rig.written().is_empty(), "a moment is no reason to park");
 }
 
+/// Older than the backlog, read again after a takeover: it leaves the window however fast new ones are parked.
+#[test]
+fn i8_new_deliveries_of_a_blocked_mailbox_do_not_keep_an_older_one_in_the_window() {
+    let mut first = Rig::new(config());
+    first.offer(5, "m");
+    first.start();
+    first.settle(5, retry(1, 60));
+    first.settle_journal();
+    let mut next = first.take_over(mailrail_mailbox::Checkpoint::at(0));
+    next.offer(0, "m");
+    assert_eq!(next.start(), Some(0));
+    next.offer(5, "m");
+    next.offer(6, "m");
+    next.append();
+    next.settle(0, retry(1, 60));
+    next.settle_journal();
+    let before = (0, Link::Before(5));
+    assert!(next.parks().contains(&before), "{:?}", next.parks());
+    assert_eq!(next.owner.records(), 0);
+}
+
 #[test]
 fn i9_a_snapshot_waits_for_what_is_on_its_way_and_nothing_overtakes_it() {
     let mut rig = Rig::new(Config { snapshot_after: Duration::from_secs(1), ..config() });

@@ -59,6 +59,7 @@ fn snapshot() -> Kind {
         stretches: vec![stretch(30, Some(40)), stretch(60, None)],
         head: Some(head()),
         asides: BTreeMap::from([(41, SetAside { content: 700, head: head() })]),
+        tried: BTreeMap::new(),
         passed: BTreeSet::new(),
         owed: 12,
     };

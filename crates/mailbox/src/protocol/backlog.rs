@@ -26,7 +26,7 @@ impl Protocol {
             }
             let count = lane.unsaved.map_or(0, |drained| drained.count) + 1;
             let next = Cursor { at: ended.at + 1, epoch: ended.epoch };
-            lane.through = Some(ended.source);
+            (lane.through, lane.follows) = (Some(ended.source), Some(next));
             lane.unsaved = Some(Drained { through: ended.source, next, count });
         }
         let Some(unsaved) = lane.unsaved else { return self.end_backlog(mailbox) };
@@ -111,7 +111,7 @@ impl Protocol {
         let Some(lane) = self.lanes.get_mut(mailbox) else { return };
         if lane.stretch_ended && lane.stretches.first().is_some_and(|(first, _)| *first < lowest.first) {
             lane.stretches.retain(|(first, _)| *first >= lowest.first);
-            lane.through = lowest.drained;
+            (lane.through, lane.follows) = (lowest.drained, Some(lowest.next));
             lane.stretch_ended = lowest.is_drained();
             lane.rest = if lowest.is_drained() {
                 Rest::None

@@ -4,7 +4,7 @@ use mailrail_types::{History, HoldReason, MailboxKey, Timestamp};
 
 use super::Protocol;
 use super::start::Started;
-use crate::entry::{Aside, Head, Hold, Kind, Place, Source};
+use crate::entry::{Aside, Drained, Head, Hold, Kind, Place, Source};
 use crate::lane::Turn;
 use crate::ready::Item;
 use crate::window::Slot;
@@ -204,10 +204,16 @@ impl Protocol {
             let lane = self.lane(mailbox);
             lane.saving += 1;
             lane.states += 1;
-            state.drained = lane.unsaved.take();
+            // What ended before it is said again: should the entry about that get lost, this one must not stand for a head
+            // that is none.
+            let said = lane.through.zip(lane.follows);
+            let said = said.map(|(through, next)| Drained { through, next, count: 0 });
+            state.drained = lane.unsaved.take().or(said);
             self.send(Kind::State(state));
         }
-        if hold.until > now.plus(self.config.keep_for) {
+        // What runs and is still on its way into the backlog must find its place behind what is at hand.
+        let followed = !self.lane(mailbox).parked_running.is_empty();
+        if hold.until > now.plus(self.config.keep_for) && !followed {
             self.drop_content(mailbox);
         }
     }

@@ -33,8 +33,8 @@ impl Protocol {
     }
 
     /// Parks all that the window holds of a mailbox, in order; the first of it waits for `hold`, the others for their turn.
-    /// While older entries are on their way it is put off until they were read back: a stretch is sent whole, and what it
-    /// covers is in it or has ended.
+    /// What a stretch covers is in it or has ended: while something that it would cover is on its way elsewhere, it is put
+    /// off until that is certain.
     pub(super) fn block(&mut self, mailbox: &MailboxKey, hold: Hold) {
         let lane = self.lane(mailbox);
         if lane.must_wait_to_park() {

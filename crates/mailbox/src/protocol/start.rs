@@ -160,8 +160,9 @@ impl Protocol {
 
     /// Attempts of a backlog's head that its content does not tell of.
     fn history_of_head(&self, mailbox: &MailboxKey, source: Source) -> Option<History> {
-        let head = self.fold.backlog(mailbox)?.head.as_ref()?;
-        head.history.clone().filter(|_| head.source == source)
+        let backlog = self.fold.backlog(mailbox)?;
+        let head = backlog.head.as_ref().filter(|head| head.source == source);
+        head.or_else(|| backlog.tried.get(&source))?.history.clone()
     }
 
     /// The state entry of a head that was tried and waits.

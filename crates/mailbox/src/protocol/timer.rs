@@ -96,12 +96,11 @@ impl Protocol {
 
     fn mailbox_is_due(&mut self, mailbox: &MailboxKey, now: Timestamp) {
         let known = self.lanes.contains_key(mailbox) || self.fold.backlog(mailbox).is_some();
-        if !known {
-            return;
-        }
         match self.hold_of(mailbox).filter(|hold| hold.until > now) {
             Some(hold) => self.timers.due(hold.until, mailbox),
-            None => self.make_ready(mailbox),
+            None if known => self.make_ready(mailbox),
+            // All it ever had here was an attempt that the owner before left running.
+            None => drop(self.holds.remove(mailbox)),
         }
     }
 

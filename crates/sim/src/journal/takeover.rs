@@ -172,6 +172,10 @@ impl World<'_> {
     }
 
     pub(super) fn appended(&mut self, id: OwnerId, batch: u64, arrived: bool) {
+        if arrived && self.batches.get(&batch).is_some_and(Vec::is_empty) && !self.dropped.contains(&batch) {
+            // It still lies in the memory of a process that was stopped: first it arrives, then that is known.
+            return self.after(10, 50, Event::Appended { owner: id, batch, arrived });
+        }
         let places = self.batches.remove(&batch).unwrap_or_default();
         let Some(owner) = self.owners.get_mut(&id).filter(|owner| owner.batch == Some(batch)) else { return };
         owner.batch = None;

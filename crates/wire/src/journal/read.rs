@@ -147,10 +147,11 @@ fn mark(m: pb::Mark) -> Result<Mark, Error> {
 }
 
 fn backlog(m: pb::Backlog) -> Result<(MailboxKey, Backlog), Error> {
-    let asides = m.asides.into_iter().map(set_aside);
+    let (asides, tried) = (m.asides.into_iter().map(set_aside), m.tried.into_iter().map(head));
     let backlog = Backlog {
         stretches: m.stretches.into_iter().map(stretch).collect::<Result<_, _>>()?,
         head: m.head.map(head).transpose()?,
+        tried: tried.map(|tried| tried.map(|t| (t.source, t))).collect::<Result<_, _>>()?,
         asides: asides.map(|aside| aside.map(|a| (a.head.source, a))).collect::<Result<_, _>>()?,
         passed: m.passed.into_iter().collect(),
         owed: need("backlog.owed", m.owed)?,

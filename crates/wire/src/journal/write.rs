@@ -166,6 +166,7 @@ fn backlog(mailbox: &MailboxKey, backlog: &Backlog) -> pb::Backlog {
         stretches: backlog.stretches.iter().map(stretch).collect(),
         head: backlog.head.as_ref().map(head),
         asides: backlog.asides.values().map(set_aside).collect(),
+        tried: backlog.tried.values().map(head).collect(),
         passed: backlog.passed.iter().copied().collect(),
         owed: Some(backlog.owed),
     }

@@ -76,8 +76,17 @@ fn backlogs() -> impl Strategy<Value = Backlog> {
     let aside = (any::<u64>(), heads()).prop_map(|(content, head)| SetAside { content, head });
     let asides = vec(aside, 0..4).prop_map(|asides| asides.into_iter().map(|a| (a.head.source, a)).collect());
     let passed = btree_set(any::<u64>(), 0..4);
-    (vec(stretch, 0..4), option::of(heads()), asides, passed, any::<u64>())
-        .prop_map(|(stretches, head, asides, passed, owed)| Backlog { stretches, head, asides, passed, owed })
+    let tried = vec(heads(), 0..3).prop_map(|tried| tried.into_iter().map(|t| (t.source, t)).collect());
+    (vec(stretch, 0..4), option::of(heads()), tried, asides, passed, any::<u64>()).prop_map(
+        |(stretches, head, tried, asides, passed, owed)| Backlog {
+            stretches,
+            head,
+            tried,
+            asides,
+            passed,
+            owed,
+        },
+    )
 }
 
 fn snapshots() -> impl Strategy<Value = Snapshot> {
