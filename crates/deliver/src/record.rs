@@ -18,7 +18,7 @@ pub(crate) async fn record(shared: &Shared, partition: u32, held: &Held) -> Resu
     if let Outcome::Dead(reason) = attempt.outcome {
         bury(shared, partition, held, reason).await?;
     }
-    append(shared, &shared.config.attempts_topic, partition, attempt_record(held, attempt)).await
+    append_attempts(shared, partition, vec![attempt_record(held, attempt)]).await
 }
 
 /// Sets a record aside that cannot be understood.

@@ -12,15 +12,7 @@ impl Partition {
         &mut self,
         batch: Result<Vec<StoredRecord>, LogError>,
     ) -> Result<(), LogError> {
-        let batch = match batch {
-            Ok(batch) => batch,
-            Err(LogError::Unavailable(problem)) => {
-                self.wait_for_log("deliveries", &problem);
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        for record in batch {
+        for record in self.read_or_wait("deliveries", batch)? {
             self.take_delivery(&record);
         }
         Ok(())

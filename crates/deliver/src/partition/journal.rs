@@ -52,15 +52,7 @@ impl Partition {
 
     /// Entries come back from the journal.
     pub(super) fn take_tail(&mut self, batch: Result<Vec<StoredRecord>, LogError>) -> Result<(), LogError> {
-        let batch = match batch {
-            Ok(batch) => batch,
-            Err(LogError::Unavailable(problem)) => {
-                self.wait_for_log("journal", &problem);
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        for record in batch {
+        for record in self.read_or_wait("journal", batch)? {
             let entry = entry(self.claim.partition, record.offset, &record.value)?;
             self.take_entry(record.offset, &entry, record.value.len())?;
         }
@@ -92,23 +84,15 @@ impl Partition {
         &mut self,
         batch: Result<Vec<StoredRecord>, LogError>,
     ) -> Result<(), LogError> {
-        let batch = match batch {
-            Ok(batch) => batch,
-            Err(LogError::Unavailable(problem)) => {
-                self.wait_for_log("journal", &problem);
-                return Ok(());
-            }
-            Err(error @ LogError::OutOfRange { .. }) => {
-                // A successor of ours trimmed what we still wanted: the end of the journal says so, and ends this owner. While it
-                // does not, the pass is made again.
-                self.protocol.scan_failed();
-                self.scan = None;
-                self.wait_for_log("journal", &error.to_string());
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        for record in batch {
+        if let Err(error @ LogError::OutOfRange { .. }) = &batch {
+            // A successor of ours trimmed what we still wanted: the end of the journal says so, and ends this owner. While it
+            // does not, the pass is made again.
+            self.protocol.scan_failed();
+            self.scan = None;
+            self.wait_for_log("journal", &error.to_string());
+            return Ok(());
+        }
+        for record in self.read_or_wait("journal", batch)? {
             if self.protocol.is_scanning() {
                 self.take_scanned_entry(&record)?;
             }

@@ -267,6 +267,22 @@ impl Partition {
         LogError::Unavailable(format!("partition {}: {fenced}; it is claimed again", self.claim.partition))
     }
 
+    /// The records of a batch; none while the log does not answer, which is waited for.
+    ///
+    /// # Errors
+    /// Everything that waiting does not mend.
+    fn read_or_wait(
+        &mut self,
+        topic: &str,
+        batch: Result<Vec<StoredRecord>, LogError>,
+    ) -> Result<Vec<StoredRecord>, LogError> {
+        if let Err(LogError::Unavailable(problem)) = batch {
+            self.wait_for_log(topic, &problem);
+            return Ok(Vec::new());
+        }
+        batch
+    }
+
     /// The log does not answer for now.
     fn wait_for_log(&mut self, topic: &str, problem: &str) {
         tracing::warn!(partition = self.claim.partition, topic, problem, "the log cannot be read; waiting");

@@ -49,7 +49,7 @@ impl Partition {
 
     /// The newest record below the checkpoint that is known.
     pub(super) fn mark_below(&mut self) -> Option<Mark> {
-        let floor = self.protocol.checkpoint().offset;
+        let floor = self.protocol.done_below();
         while let Some(mark) = self.marks.front().filter(|mark| mark.offset < floor) {
             self.mark = Some(*mark);
             self.marks.pop_front();

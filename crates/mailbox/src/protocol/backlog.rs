@@ -29,7 +29,10 @@ impl Protocol {
             (lane.through, lane.follows) = (Some(ended.source), Some(next));
             lane.unsaved = Some(Drained { through: ended.source, next, count });
         }
-        let Some(unsaved) = lane.unsaved else { return self.end_backlog(mailbox) };
+        let Some(unsaved) = lane.unsaved else {
+            self.end_backlog_now(mailbox);
+            return;
+        };
         if lane.ahead.is_empty() && lane.rest == Rest::None {
             lane.stretch_ended = true;
         }
@@ -70,10 +73,6 @@ impl Protocol {
         for mailbox in unsaved {
             self.save(&mailbox);
         }
-    }
-
-    fn end_backlog(&mut self, mailbox: &MailboxKey) {
-        self.end_backlog_now(mailbox);
     }
 
     /// Declares the backlog empty when nothing of it is left, here or in the deliveries (I7).

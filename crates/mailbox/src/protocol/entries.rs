@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use super::Protocol;
 use super::flight::{LiveAside, Settlement};
-use crate::entry::{Aside, Entry, Head, Hold, Kind, Link, Park, Place, Source, State};
+use crate::entry::{Aside, Entry, Head, Kind, Link, Park, Place, Source, State};
 use crate::fold::Verdict;
 use crate::lane::{Ahead, Lane, Rest, Turn};
 use crate::window::{Meanwhile, Slot};
@@ -274,6 +274,6 @@ fn came(head: Head) -> Settlement {
     match head.history {
         Some(history) => Settlement::Retry { due: head.hold.until, history },
         None if head.hold.reason == HoldReason::BehindHead => Settlement::NotStarted,
-        None => Settlement::Held(Hold { ..head.hold }),
+        None => Settlement::Held(head.hold),
     }
 }

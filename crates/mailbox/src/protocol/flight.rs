@@ -38,8 +38,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    pub(super) fn new(mailbox: &MailboxKey) -> Self {
-        Self { mailbox: mailbox.clone(), deadline: Timestamp::ZERO, ended: false }
+    pub(super) fn new(mailbox: &MailboxKey, deadline: Timestamp) -> Self {
+        Self { mailbox: mailbox.clone(), deadline, ended: false }
     }
 }
 
@@ -178,7 +178,7 @@ impl Protocol {
         // Only the head can hold its mailbox. Any other leaves, room or not: as many as were started while there was room.
         let may_leave = tolerant && history.is_some() && (self.has_room_aside(mailbox) || !is_head);
         let Some(ahead) = self.lane(mailbox).turn_of(source) else { return };
-        let (place, bytes) = (ahead.at, ahead.bytes);
+        let place = ahead.at;
         ahead.turn = turn;
         let Some(hold) = hold else { return };
         if may_leave {
@@ -190,7 +190,6 @@ impl Protocol {
             if let Some(ahead) = lane.turn_of(source) {
                 ahead.turn = Turn::Ended { recorded: false };
             }
-            let _ = bytes;
             self.send(Kind::Aside(Aside { mailbox: mailbox.clone(), content: Some(place), head }));
             return;
         }
@@ -304,9 +303,8 @@ impl Protocol {
         }
         aside.running = true;
         let mailbox = aside.mailbox.clone();
-        let mut flight = Flight::new(&mailbox);
-        flight.deadline = now.plus(self.config.attempt_timeout);
-        self.flights.insert(source, flight);
+        let deadline = now.plus(self.config.attempt_timeout);
+        self.flights.insert(source, Flight::new(&mailbox, deadline));
         let stood = self.fold.backlog(&mailbox).and_then(|backlog| backlog.asides.get(&source));
         Some(Started { source, history: stood.and_then(|aside| aside.head.history.clone()) })
     }

@@ -79,11 +79,9 @@ impl Protocol {
             lane.running <= 1 || lane.traits.tolerant || !self.rules.one_flight,
             "a strict mailbox has one attempt at a time (I12)"
         );
-        self.flights.insert(started.source, Flight::new(mailbox));
+        let deadline = now.plus(self.config.attempt_timeout);
+        self.flights.insert(started.source, Flight::new(mailbox, deadline));
         self.timers.slow(now.plus(self.config.park_after), started.source);
-        self.flights.entry(started.source).and_modify(|flight| {
-            flight.deadline = now.plus(self.config.attempt_timeout);
-        });
         self.make_ready(mailbox);
         Some(started)
     }

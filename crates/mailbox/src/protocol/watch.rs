@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mailrail_types::Timestamp;
 
 use super::Protocol;
-use crate::entry::Place;
+use crate::entry::{Place, Source};
 use crate::fold::Fold;
 
 /// How much an owner keeps beside its window. All of it goes when nothing is owed.
@@ -46,6 +46,12 @@ impl Protocol {
     #[must_use]
     pub fn fold(&self) -> &Fold {
         &self.fold
+    }
+
+    /// Below this offset everything is done: what [`Protocol::checkpoint`] commits, without its bitmap.
+    #[must_use]
+    pub fn done_below(&self) -> Source {
+        self.window.floor()
     }
 
     /// Records of the window.
