@@ -44,6 +44,11 @@ test: ## Run all tests, on real Kafka, Postgres and Redis that it starts and sto
 	$(CARGO) test --workspace --no-run
 	MAILRAIL_TEST_REQUIRE=1 tests/services/with $(CARGO) test --workspace
 
+.PHONY: test-long
+test-long: ## Run the fault tests of deliver at full length: 100 kills, a million held deliveries (over an hour)
+	$(CARGO) test -p mailrail --test it --no-run
+	MAILRAIL_TEST_REQUIRE=1 MAILRAIL_TEST_LONG=1 tests/services/with $(CARGO) test -p mailrail --test it -- --test-threads=1 --nocapture
+
 .PHONY: sim
 sim: ## Simulate the delivery protocol under faults, and each of its rules switched off (SEEDS, SEED); the last line is JSON
 	@$(CARGO) run -q --profile $(PROFILE) -p mailrail-sim -- journal --seeds $(SEEDS) --seed $(SEED)
@@ -82,8 +87,20 @@ gen: ## Write docs/reference from the code
 gen-check: ## Say whether docs/reference is as the code says
 	$(CARGO) xtask gen --check
 
+.PHONY: chart
+chart: build ## Check the Helm chart, the Prometheus rules, the dashboards and the compose file without a cluster; the last line is JSON
+	@tests/chart/run
+
+.PHONY: chart-write
+chart-write: ## Write what is generated of the chart and the dashboards from values.yaml, docs/reference and deploy/grafana/source
+	@tests/chart/run write
+
+.PHONY: image-check
+image-check: build ## Build deploy/Dockerfile without a registry and look at the image (as root on Debian); the last line is JSON
+	@tests/image/check
+
 .PHONY: check
-check: lint arrows tidy test gen-check demo ## Everything that CI runs
+check: lint arrows tidy test gen-check chart demo ## Everything that CI runs
 
 .PHONY: services-up
 services-up: ## Start Kafka, Postgres and Redis and keep them; prints their addresses
