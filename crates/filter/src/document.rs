@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use mailrail_types::{AttributeValue, Attributes};
 use serde::Serialize;
 
+use crate::cesql::Value;
 use crate::json::{Node, ScanError, Tape, scan};
 
 /// The parsed view of an event. Its body is scanned when the first clause on the body asks for it, and never again.
@@ -55,6 +56,15 @@ impl<'a> Document<'a> {
 
     fn tape(&self) -> &Result<Tape<'a>, ScanError> {
         self.tape.get_or_init(|| scan(self.body))
+    }
+
+    /// An attribute with its type, when the event has it.
+    pub(crate) fn typed_attribute(&self, name: &str) -> Option<Value<'_>> {
+        match self.attributes.extension(name) {
+            Some(AttributeValue::Boolean(truth)) => Some(Value::Boolean(*truth)),
+            Some(AttributeValue::Integer(number)) => Some(Value::Integer(*number)),
+            _ => self.attribute(name).map(Value::Attribute),
+        }
     }
 
     /// The canonical text of an attribute, when the event has it.

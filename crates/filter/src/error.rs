@@ -10,7 +10,8 @@ use crate::limits::STEPS_MAX;
 pub struct FilterError {
     /// Stable snake_case code; one of [`FilterError::CODES`].
     pub code: &'static str,
-    /// JSON path of the place in the filter: `$.project.key[0].prefix`; `$` is the filter itself.
+    /// JSON path of the place in the filter: `$.project.key[0].prefix`; `$` is the filter itself. Of a place in an expression
+    /// the message tells line and column.
     pub path: String,
     /// What is wrong and what to change.
     pub message: String,
@@ -36,6 +37,10 @@ impl FilterError {
         "filter_invalid_operand",
         "filter_unknown_language",
         "filter_not_eventbridge",
+        "filter_not_list",
+        "filter_syntax",
+        "filter_unknown_function",
+        "filter_not_boolean",
     ];
 
     pub(crate) fn new(

@@ -37,8 +37,11 @@ impl Budget {
     }
 }
 
-/// The event matches one of the program's conjunctions.
+/// The event matches one of the program's conjunctions, or its rule where that decides.
 pub(crate) fn evaluate(program: &Program, document: &Document<'_>) -> Result<bool, EvalError> {
+    if let Some(rule) = program.deciding_rule() {
+        return rule.holds(document, &mut Budget::new(STEPS_MAX));
+    }
     let mut evaluation = Evaluation::new(program, document, STEPS_MAX);
     for conjunction in &program.conjunctions {
         if evaluation.conjunction(&conjunction.attributes, &conjunction.body, conjunction.takes_absence)? {
@@ -100,6 +103,15 @@ impl<'e, 'd, C: Clauses> Evaluation<'e, 'd, C> {
                 return Ok(true);
             }
         }
+        for sets in wanted.all_of() {
+            let mut all = true;
+            for set in sets {
+                all = all && set.contains(value, &mut self.budget)?;
+            }
+            if all {
+                return Ok(true);
+            }
+        }
         Ok(false)
     }
 
@@ -126,7 +138,7 @@ impl<'e, 'd, C: Clauses> Evaluation<'e, 'd, C> {
         let mut clauses = clauses;
         if let Some((first, below)) = clauses.split_first()
             && self.clauses.steps(*first).len() == depth
-            && self.has_none_of(self.clauses.wanted(*first), value)?
+            && self.whole_list_holds(self.clauses.wanted(*first), value)?
         {
             clauses = below;
         }
@@ -175,9 +187,33 @@ impl<'e, 'd, C: Clauses> Evaluation<'e, 'd, C> {
         Ok(true)
     }
 
-    fn has_none_of(&mut self, wanted: Want<'_>, value: Node<'e>) -> Result<bool, EvalError> {
+    /// One of the conditions on the whole list at a path holds.
+    fn whole_list_holds(&mut self, wanted: Want<'_>, value: Node<'e>) -> Result<bool, EvalError> {
         for set in wanted.none_of() {
             if self.count_leaves_outside(set, value)?.is_some_and(|leaves| leaves > 0) {
+                return Ok(true);
+            }
+        }
+        for sets in wanted.all_of() {
+            let mut all = true;
+            for set in sets {
+                all = all && self.has_leaf_in(set, value)?;
+            }
+            if all {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Some leaf of `value` or its elements is in the set.
+    fn has_leaf_in(&mut self, set: &ValueSet, value: Node<'e>) -> Result<bool, EvalError> {
+        self.budget.spend(1)?;
+        if let Some(scalar) = as_scalar(value.view()) {
+            return set.contains(scalar, &mut self.budget);
+        }
+        for element in value.elements() {
+            if self.has_leaf_in(set, element)? {
                 return Ok(true);
             }
         }

@@ -3,12 +3,14 @@
 use serde::Serialize;
 
 use crate::document::{BodyState, Document};
-use crate::evaluate::{Evaluation, as_scalar, evaluate};
+use crate::evaluate::{Budget, Evaluation, evaluate};
 use crate::ir::{Clause, ClauseId, Conjunction, Program, StepId, Subject};
-use crate::json::{Elements, Node, View, quote};
+use crate::json::{Node, quote};
+use crate::leaves::leaves;
 use crate::limits::{
     EXPLAIN_STEPS_MAX, EXPLAINED_ALTERNATIVES_MAX, EXPLAINED_VALUE_CHARS_MAX, EXPLAINED_VALUES_MAX, STEPS_MAX,
 };
+use crate::rule::explain_rule;
 
 /// Why an event matches a filter or not. It shows values of the body: give it to the event's tenant only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,7 +22,8 @@ pub struct Explanation {
     pub error: Option<&'static str>,
     /// Whether the body could be read.
     pub body: BodyState,
-    /// The alternatives that `$or` stands for, one without it; the filter matches when one of them does.
+    /// The alternatives that `$or` stands for, one without it; the filter matches when one of them does. Of an expression
+    /// or a list of CloudEvents filters there is one, with all of its comparisons.
     pub alternatives: Vec<AlternativeExplanation>,
     /// How many alternatives are not listed.
     #[serde(skip_serializing_if = "is_zero")]
@@ -50,6 +53,10 @@ pub struct ClauseExplanation {
     pub seen: Seen,
     /// It holds on its own.
     pub matched: bool,
+    /// Code of the error that evaluating it met: `missing_attribute`, `cast`, `math`, `function_evaluation` of an
+    /// expression, or `too_many_steps`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<&'static str>,
 }
 
 /// What an event has at a path.
@@ -74,6 +81,15 @@ fn is_zero(n: &usize) -> bool {
 /// Explains.
 pub(crate) fn explain(program: &Program, document: &Document<'_>) -> Explanation {
     let verdict = evaluate(program, document);
+    if let Some(rule) = &program.rule {
+        return Explanation {
+            matched: verdict.unwrap_or(false),
+            error: verdict.err().map(crate::EvalError::code),
+            body: document.body_state(),
+            alternatives: vec![explain_rule(rule, verdict.unwrap_or(false), document)],
+            alternatives_left_out: 0,
+        };
+    }
     let mut together = Evaluation::new(program, document, STEPS_MAX);
     let mut alone = Evaluation::new(program, document, EXPLAIN_STEPS_MAX);
     // A clause may stand in many alternatives and is tried once.
@@ -129,44 +145,28 @@ fn explain_clause(
         }
         Subject::Body(steps) => {
             if let Some(root) = document.root() {
-                values = leaves(program, steps, root);
+                values = first_leaves(program, steps, root);
             }
         }
     }
     let seen = if values.is_empty() { Seen::Absent } else { Seen::Values(values) };
-    ClauseExplanation { path: clause.path.to_string(), clause: clause.text.to_string(), seen, matched }
+    ClauseExplanation {
+        path: clause.path.to_string(),
+        clause: clause.text.to_string(),
+        seen,
+        matched,
+        problem: None,
+    }
 }
 
-/// The first leaves at a path, through all arrays, looking at no more than [`STEPS_MAX`] values.
-fn leaves(program: &Program, steps: &[StepId], root: Node<'_>) -> Vec<String> {
+/// The first leaves at a path, looking at no more than [`STEPS_MAX`] values.
+fn first_leaves(program: &Program, steps: &[StepId], root: Node<'_>) -> Vec<String> {
+    let keys: Vec<&str> = steps.iter().map(|step| &*program.steps[*step as usize]).collect();
     let mut found = Vec::new();
-    let mut visited = 0;
-    let mut open: Vec<(Elements<'_>, usize)> = Vec::new();
-    let mut next = Some((root, 0));
-    while found.len() < EXPLAINED_VALUES_MAX && visited < STEPS_MAX {
-        visited += 1;
-        let Some((value, depth)) = next.take().or_else(|| next_element(&mut open)) else { break };
-        match value.view() {
-            View::Array => open.push((value.elements(), depth)),
-            View::Object => {
-                let key = steps.get(depth).map(|step| &program.steps[*step as usize]);
-                next = key.and_then(|key| value.get(key)).map(|member| (member, depth + 1));
-            }
-            leaf if depth == steps.len() && as_scalar(leaf).is_some() => {
-                found.push(value.written(EXPLAINED_VALUE_CHARS_MAX));
-            }
-            _ => {}
-        }
-    }
+    // As far as the budget goes: the rest is not shown.
+    let _ = leaves(&keys, root, &mut Budget::new(STEPS_MAX), |leaf| {
+        found.push(leaf.written(EXPLAINED_VALUE_CHARS_MAX));
+        found.len() < EXPLAINED_VALUES_MAX
+    });
     found
-}
-
-fn next_element<'t>(open: &mut Vec<(Elements<'t>, usize)>) -> Option<(Node<'t>, usize)> {
-    while let Some((elements, depth)) = open.last_mut() {
-        if let Some(element) = elements.next() {
-            return Some((element, *depth));
-        }
-        open.pop();
-    }
-    None
 }

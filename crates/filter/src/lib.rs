@@ -1,8 +1,10 @@
 //! Parse, compile, evaluate and explain subscription filters.
 //!
 //! A [`Filter`] is compiled once per subscription version and shared; a [`Document`] is made once per event and
-//! shared by all filters that the event meets. Every language is lowered to one intermediate form (a list of
-//! conjunctions of clauses over paths), which is evaluated filter by filter, or through an [`index`] of many.
+//! shared by all filters that the event meets. Every language ([`pattern`], [`cesql`], [`cloudevents`]) is lowered to one
+//! intermediate form (a list of conjunctions of clauses over paths), which is evaluated filter by filter, or through an
+//! [`index`] of many. What an expression says beyond that form stays beside it as a *rule*: the conjunctions then accept
+//! no less than the rule, lead to it in the index, and the rule decides.
 //!
 //! **Always holds**: a compiled filter is within the named limits of [`limits`]; evaluating it takes at most
 //! [`limits::STEPS_MAX`] steps, never panics and never overflows the stack, whatever the body is; numbers are
@@ -25,6 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod cesql;
+pub mod cloudevents;
 mod document;
 mod error;
 mod evaluate;
@@ -34,11 +38,15 @@ mod fold;
 pub mod index;
 mod ir;
 mod json;
+mod leaves;
 pub mod limits;
+mod moment;
 mod number;
 pub mod pattern;
+mod rule;
 
 pub use document::{BodyState, Document};
 pub use error::{EvalError, FilterError};
 pub use explain::{AlternativeExplanation, ClauseExplanation, Explanation, Seen};
 pub use filter::Filter;
+pub use limits::Limits;

@@ -16,6 +16,59 @@ pub const CLAUSES_MAX: usize = 64;
 /// Most values and operators in all lists of a filter. Longer lists belong in the producer's event type.
 pub const VALUES_MAX: usize = 1_000;
 
+/// Deepest nesting of an expression or of a list of CloudEvents filters. Evaluation goes as deep, on the stack.
+pub const EXPRESSION_DEPTH_MAX: usize = 64;
+
+/// Bounds of one filter text, for callers that want to allow less than the constants of this module.
+///
+/// A bound above its constant counts as the constant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Characters of the text; at most [`TEXT_MAX_CHARS`].
+    pub text_chars: usize,
+    /// Keys from the root to a value; at most [`PATH_STEPS_MAX`].
+    pub path_steps: usize,
+    /// Alternatives that `$or` may stand for; at most [`CONJUNCTIONS_MAX`].
+    pub conjunctions: usize,
+    /// Fields that must match together; at most [`CLAUSES_MAX`].
+    pub clauses: usize,
+    /// Values and operators in all; at most [`VALUES_MAX`]. In an expression: literals, attributes and paths.
+    pub values: usize,
+    /// Nesting of an expression; at most [`EXPRESSION_DEPTH_MAX`].
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            text_chars: TEXT_MAX_CHARS,
+            path_steps: PATH_STEPS_MAX,
+            conjunctions: CONJUNCTIONS_MAX,
+            clauses: CLAUSES_MAX,
+            values: VALUES_MAX,
+            depth: EXPRESSION_DEPTH_MAX,
+        }
+    }
+}
+
+impl Limits {
+    /// The same, with nothing above the constants: what is kept within them can be evaluated.
+    pub(crate) fn clamped(&self) -> Self {
+        let most = Self::default();
+        Self {
+            text_chars: self.text_chars.min(most.text_chars),
+            path_steps: self.path_steps.min(most.path_steps),
+            conjunctions: self.conjunctions.min(most.conjunctions),
+            clauses: self.clauses.min(most.clauses),
+            values: self.values.min(most.values),
+            depth: self.depth.min(most.depth),
+        }
+    }
+}
+
+/// Clauses of one alternative of an expression that lead to it, at most: more say nothing more.
+pub(crate) const LEADING_CLAUSES_MAX: usize = 16;
+
 /// Largest exponent of a number in a filter. Numbers in events may have any: they are ordered correctly all the same.
 pub const EXPONENT_MAX: i64 = 1_000_000_000;
 

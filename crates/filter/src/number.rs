@@ -86,6 +86,21 @@ impl<'a> Decimal<'a> {
         self.magnitude
     }
 
+    /// The number, when it is a whole one of 32 bits.
+    pub(crate) fn to_i32(self) -> Option<i32> {
+        if self.is_zero() {
+            return Some(0);
+        }
+        // Ten digits hold every number of 32 bits; more would not fit in any case.
+        let places = usize::try_from(self.magnitude).ok().filter(|places| *places <= 10)?;
+        if self.head.len() + self.tail.len() > places {
+            return None;
+        }
+        let digits = self.digits().copied().chain(std::iter::repeat(b'0')).take(places);
+        let size = digits.fold(0_i64, |n, digit| n * 10 + i64::from(digit & 15));
+        i32::try_from(if self.negative { -size } else { size }).ok()
+    }
+
     /// The same for equal values; for different ones it may be the same.
     pub(crate) fn fingerprint(&self) -> u64 {
         let digits =
@@ -208,6 +223,27 @@ mod tests {
                 let (x, y) = (Decimal::read(a).to_operand(), Decimal::read(b).to_operand());
                 assert_eq!(x.as_decimal().compare(&y.as_decimal()), i.cmp(&j), "operands {a} and {b}");
             }
+        }
+    }
+
+    #[test]
+    fn whole_numbers_of_32_bits() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("-0.0e7", Some(0)),
+            ("1.0", Some(1)),
+            ("1200e-2", Some(12)),
+            ("0.0012E4", Some(12)),
+            ("2147483647", Some(i32::MAX)),
+            ("-2147483648", Some(i32::MIN)),
+            ("2147483648", None),
+            ("1e10", None),
+            ("1e99999999999999999999", None),
+            ("1e-99999999999999999999", None),
+            ("1.5", None),
+            ("0.5", None),
+        ] {
+            assert_eq!(Decimal::read(text).to_i32(), expected, "{text}");
         }
     }
 

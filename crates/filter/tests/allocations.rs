@@ -7,8 +7,14 @@ use mailrail_filter::index::{Change, FilterId, Index, IndexOptions, Scratch};
 use mailrail_types::{Attribute, AttributeValue, Attributes, FilterLanguage, FilterSource};
 
 fn index_of(texts: Vec<String>, prefilter: bool) -> Index {
+    // Patterns begin with a brace, lists of CloudEvents filters with a bracket.
+    let language = |text: &str| match text.as_bytes() {
+        [b'{', ..] => FilterLanguage::Pattern,
+        [b'[', ..] => FilterLanguage::CloudEvents,
+        _ => FilterLanguage::Cesql,
+    };
     let compile =
-        |text| Filter::compile(&FilterSource { language: FilterLanguage::Pattern, text }).expect("a pattern");
+        |text: String| Filter::compile(&FilterSource { language: language(&text), text }).expect("a filter");
     let filters: Vec<Filter> = texts.into_iter().map(compile).collect();
     let changes: Vec<_> =
         filters.iter().zip(0..).map(|(filter, id)| Change::Put(FilterId(id), filter)).collect();
@@ -33,6 +39,12 @@ fn events_that_match_nothing_allocate_nothing() {
         r#"{"from":[{"cidr":"10.0.0.0/8"}]}"#.to_owned(),
         r#"{"gone":[{"anything-but":"x"}]}"#.to_owned(),
         r#"{"tags":["no","none",null,true]}"#.to_owned(),
+        r#"{"tags":[{"all-of":["no","a"]}]}"#.to_owned(),
+        r#"{"title":[{"date":[">","2026-01-01T00:00:00Z"]}]}"#.to_owned(),
+        r#"{"title":[{"wildcard":{"equals-ignore-case":"qq*zz"}}]}"#.to_owned(),
+        r#"[{"exact":{"type":"other"}},{"not":{"exact":{"region":"us"}}}]"#.to_owned(),
+        "data.project.key = 'P' AND (data.priority = 'Minor' OR LOWER(data.title) = 'x')".to_owned(),
+        "LOWER(data.gone) = 'x' OR type LIKE 'other%'".to_owned(),
     ];
     every_kind.extend((0..300).map(|i| format!(r#"{{"tags":["t{i}"],"title":["x"]}}"#)));
     let extension = |name: &str, value| Attribute { name: name.to_owned(), value };

@@ -15,30 +15,44 @@ use crate::ir::{Range, TextTest, ValueSet, Want, Wanted};
 
 /// How telling a clause is: less is better. `None`: it leads nowhere.
 pub(crate) fn rank(want: Want<'_>) -> Option<u8> {
-    let wanted = match want {
-        Want::Text(_) => return Some(0),
-        Want::Full(wanted) if wanted.absent => return None,
-        Want::Full(wanted) => wanted,
-    };
-    if takes_any_leaf(wanted) {
-        return Some(5);
+    match want {
+        Want::Text(_) => Some(0),
+        Want::Full(wanted) if wanted.absent => None,
+        Want::Full(wanted) if takes_any_leaf(wanted) => Some(5),
+        Want::Full(wanted) => Some(leading_sets(wanted).map(rank_of_set).max().unwrap_or(0)),
     }
-    let set = &wanted.any_of;
+}
+
+/// The sets of values of which a match has one. Of a list that must have several, the most telling leads to it.
+fn leading_sets(wanted: &Wanted) -> impl Iterator<Item = &ValueSet> {
+    let best = |sets: &'_ Vec<ValueSet>| {
+        sets.iter().enumerate().min_by_key(|(_, set)| rank_of_set(set)).map(|(i, _)| i)
+    };
+    let of_lists = wanted.all_of.iter().filter_map(move |sets| best(sets).and_then(|i| sets.get(i)));
+    std::iter::once(&wanted.any_of).chain(of_lists)
+}
+
+fn rank_of_set(set: &ValueSet) -> u8 {
     let texts = set.texts.iter().map(|test| match test {
         TextTest::Equals(..) => 0,
         TextTest::Starts(_, text) | TextTest::Ends(_, text) if text.is_empty() => 5,
         TextTest::Starts(..) | TextTest::Ends(..) => 1,
         TextTest::Like(glob) => match glob.pieces.as_slice() {
             [first, .., last] if !first.is_empty() || !last.is_empty() => 1,
-            pieces if pieces.iter().any(|piece| piece.len() >= GRAM_BYTES) => 3,
+            pieces
+                if glob.case == Case::Sensitive && pieces.iter().any(|piece| piece.len() >= GRAM_BYTES) =>
+            {
+                3
+            }
             _ => 5,
         },
     });
-    let ranges =
-        set.ranges.iter().map(|range| if range.lower.is_some() && range.upper.is_some() { 2 } else { 4 });
+    let bounded = |both: bool| if both { 2 } else { 4 };
+    let ranges = set.ranges.iter().map(|range| bounded(range.lower.is_some() && range.upper.is_some()));
+    let moments = set.moments.iter().map(|time| bounded(time.lower.is_some() && time.upper.is_some()));
     let networks = set.networks.iter().map(|_| 2);
     // With nothing to accept it never holds, and equality with nothing leads nowhere, as it should.
-    Some(texts.chain(ranges).chain(networks).max().unwrap_or(0))
+    texts.chain(ranges).chain(moments).chain(networks).max().unwrap_or(0)
 }
 
 fn takes_any_leaf(wanted: &Wanted) -> bool {
@@ -51,9 +65,11 @@ pub(crate) fn only_key(path: PathId, want: Want<'_>) -> Option<u64> {
         Want::Text(text) => return Some(key(path, Tag::Text, text_hash(text.as_bytes()))),
         Want::Full(wanted) => wanted,
     };
-    let ValueSet { null, yes, no, strings, numbers, texts, ranges, networks } = &wanted.any_of;
+    let ValueSet { null, yes, no, strings, numbers, texts, ranges, networks, moments } = &wanted.any_of;
     if wanted.absent
         || takes_any_leaf(wanted)
+        || !wanted.all_of.is_empty()
+        || !moments.is_empty()
         || !strings.is_empty()
         || !texts.is_empty()
         || !ranges.is_empty()
@@ -110,7 +126,13 @@ impl AccessBuilder {
             self.paths.entry(path).or_default().present.push(conjunction);
             return;
         }
-        let ValueSet { null, yes, no, strings, numbers, texts, ranges, networks } = &wanted.any_of;
+        for set in leading_sets(wanted) {
+            self.set(path, set, conjunction);
+        }
+    }
+
+    fn set(&mut self, path: PathId, set: &ValueSet, conjunction: u32) {
+        let ValueSet { null, yes, no, strings, numbers, texts, ranges, networks, moments } = set;
         for (word, tag) in [(null, Tag::Null), (yes, Tag::True), (no, Tag::False)] {
             if *word {
                 self.equal(path, tag, 0, conjunction);
@@ -129,6 +151,11 @@ impl AccessBuilder {
             self.ask(path, flag::OTHER);
             let Range { lower, upper } = range.clone();
             self.paths.entry(path).or_default().ranges.push(Interval { lower, upper, conjunction });
+        }
+        for time in moments {
+            self.ask(path, flag::OTHER);
+            let interval = Interval { lower: time.lower, upper: time.upper, conjunction };
+            self.paths.entry(path).or_default().moments.push(interval);
         }
         for network in networks {
             self.ask(path, flag::OTHER);

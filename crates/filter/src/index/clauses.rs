@@ -27,13 +27,18 @@ pub(crate) struct ClauseTable {
 
 /// The only string that is wanted, when nothing else is.
 pub(crate) fn only_text(wanted: &Wanted) -> Option<&str> {
-    let Wanted { absent: false, present: false, any_of, other_than, none_of } = wanted else { return None };
-    let ValueSet { null: false, yes: false, no: false, strings, numbers, texts, ranges, networks } = any_of
+    let Wanted { absent: false, present: false, any_of, other_than, none_of, all_of } = wanted else {
+        return None;
+    };
+    let ValueSet { null: false, yes: false, no: false, strings, numbers, texts, ranges, networks, moments } =
+        any_of
     else {
         return None;
     };
     let alone = other_than.is_empty()
         && none_of.is_empty()
+        && all_of.is_empty()
+        && moments.is_empty()
         && numbers.is_empty()
         && texts.is_empty()
         && ranges.is_empty()

@@ -74,7 +74,7 @@ pub(super) fn copy(live: &Live, to: &mut SegmentBuilder) {
             })
             .collect();
         for place in left {
-            to.add(segment.filter(place), lists.clone());
+            to.add(segment.filter(place), lists.clone(), segment.ruled(entry));
         }
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn copy_renamed(live: &Live, old: &Names, registry: &mut Registry, to
             lists.push(list.into_iter().map(|(path, want)| to.clause(path, want)).collect());
         }
         for place in left {
-            to.add(segment.filter(place), lists.clone());
+            to.add(segment.filter(place), lists.clone(), segment.ruled(entry));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::probes::{Affixes, AffixesBuilder, Edge, Grams, GramsBuilder, Interval, Intervals};
 use crate::fold::Case;
 use crate::ir::{ADDRESS_MAX_CHARS, Bound, TextTest};
+use crate::moment::{Moment, read_moment};
 use crate::number::Decimal;
 
 /// What is asked of a path, as bits.
@@ -53,6 +54,7 @@ pub(crate) struct PathProbeBuilder {
     pub(crate) present: Vec<u32>,
     pub(crate) ranges: Vec<Interval<Bound>>,
     pub(crate) networks: Vec<Interval<IpAddr>>,
+    pub(crate) moments: Vec<Interval<Moment>>,
     any_text: Vec<u32>,
     affixes: Vec<(Side, AffixesBuilder)>,
     grams: GramsBuilder,
@@ -67,6 +69,7 @@ pub(crate) struct PathProbe {
     grams: Grams,
     ranges: Intervals<Bound>,
     networks: Intervals<IpAddr>,
+    moments: Intervals<Moment>,
 }
 
 impl PathProbeBuilder {
@@ -78,11 +81,13 @@ impl PathProbeBuilder {
             TextTest::Equals(..) => self.any_text.push(conjunction),
             TextTest::Like(glob) => match glob.pieces.as_slice() {
                 [first, ..] if !first.is_empty() => {
-                    self.affix((End::Start, Case::Sensitive), first, conjunction);
+                    self.affix((End::Start, glob.case), first, conjunction);
                 }
-                [.., last] if !last.is_empty() => self.affix((End::Back, Case::Sensitive), last, conjunction),
+                [.., last] if !last.is_empty() => self.affix((End::Back, glob.case), last, conjunction),
                 pieces => {
-                    if !self.grams.add(pieces.iter().map(|piece| piece.as_bytes()), conjunction) {
+                    if glob.case != Case::Sensitive
+                        || !self.grams.add(pieces.iter().map(|piece| piece.as_bytes()), conjunction)
+                    {
                         self.any_text.push(conjunction);
                     }
                 }
@@ -114,6 +119,7 @@ impl PathProbeBuilder {
             grams: self.grams.finish(),
             ranges: Intervals::new(self.ranges),
             networks: Intervals::new(self.networks),
+            moments: Intervals::new(self.moments),
         }
     }
 }
@@ -170,6 +176,11 @@ impl PathProbe {
         if !self.grams.is_empty() {
             self.grams.find(text.as_bytes(), seen, &mut found);
         }
+        if !self.moments.is_empty()
+            && let Some(moment) = read_moment(text)
+        {
+            self.moments.find(|l| *l <= moment, |u| moment <= *u, |conjunction| found(&[conjunction]));
+        }
         if !self.networks.is_empty()
             && text.len() <= ADDRESS_MAX_CHARS
             && let Ok(address) = text.parse::<IpAddr>()
@@ -191,6 +202,7 @@ impl PathProbe {
             + self.grams.heap_bytes()
             + self.ranges.heap_bytes()
             + self.networks.heap_bytes()
+            + self.moments.heap_bytes()
     }
 }
 
@@ -227,6 +239,16 @@ impl Edge for Bound {
     fn as_upper(&self, other: &Self) -> Ordering {
         let inclusive_last = self.inclusive.cmp(&other.inclusive);
         self.number.as_decimal().compare(&other.number.as_decimal()).then(inclusive_last)
+    }
+}
+
+impl Edge for Moment {
+    fn as_lower(&self, other: &Self) -> Ordering {
+        self.cmp(other)
+    }
+
+    fn as_upper(&self, other: &Self) -> Ordering {
+        self.cmp(other)
     }
 }
 

@@ -105,6 +105,8 @@ fn of_clause(want: Want<'_>) -> Option<Vec<Vec<u8>>> {
                 && !wanted.present
                 && wanted.other_than.is_empty()
                 && wanted.none_of.is_empty()
+                && wanted.all_of.is_empty()
+                && set.moments.is_empty()
                 && !(set.null || set.yes || set.no)
                 && set.numbers.is_empty()
                 && set.ranges.is_empty()
@@ -134,11 +136,11 @@ fn of_test(test: &TextTest) -> Option<String> {
     match test {
         TextTest::Starts(Case::Sensitive, text) => Some(format!("\"{text}")),
         TextTest::Ends(Case::Sensitive, text) => Some(format!("{text}\"")),
-        TextTest::Like(Glob { pieces }) => match pieces.as_slice() {
+        TextTest::Like(Glob { case: Case::Sensitive, pieces }) => match pieces.as_slice() {
             [only] => Some(format!("\"{only}\"")),
             pieces => pieces.iter().max_by_key(|piece| piece.len()).map(ToString::to_string),
         },
-        TextTest::Equals(..) | TextTest::Starts(..) | TextTest::Ends(..) => None,
+        TextTest::Equals(..) | TextTest::Starts(..) | TextTest::Ends(..) | TextTest::Like(_) => None,
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use super::FilterId;
 use super::access::{Access, AccessBuilder, only_key, rank};
 use super::clauses::{ClauseTable, Interned};
 use super::names::PathId;
 use super::path_probe::flag;
-use crate::ir::{ClauseId, Want};
+use crate::ir::{ClauseId, Program, Want};
 
 /// An immutable set of indexed filters.
 #[derive(Debug, Default)]
@@ -32,9 +33,21 @@ pub(crate) struct Segment {
     pub(crate) always: Vec<u32>,
     /// Conjunctions that any value at their path leads to.
     pub(crate) broad: usize,
+    /// By entry: the filter, of those whose rule decides. Their conjunctions only lead to them.
+    rules: HashMap<u32, Arc<Program>>,
 }
 
 impl Segment {
+    /// The filter of an entry whose rule decides.
+    pub(crate) fn ruled(&self, entry: u32) -> Option<&Arc<Program>> {
+        if self.rules.is_empty() { None } else { self.rules.get(&entry) }
+    }
+
+    /// Filters whose rule decides, without those that are the same.
+    pub(crate) fn ruled_entries(&self) -> impl Iterator<Item = &Program> {
+        self.rules.values().map(|program| &**program)
+    }
+
     /// How many filters there are, removed ones too.
     pub(crate) fn len(&self) -> usize {
         self.filters.len()
@@ -87,6 +100,7 @@ impl Segment {
             + self.second.capacity() * 8
             + self.clauses.heap_bytes()
             + self.access.heap_bytes()
+            + self.rules.capacity() * size_of::<(u32, Arc<Program>)>()
     }
 }
 
@@ -102,6 +116,7 @@ pub(crate) struct SegmentBuilder {
     first_conjunctions: Vec<u32>,
     entry_ids: HashMap<u64, u32>,
     filters: Vec<(u32, FilterId)>,
+    rules: HashMap<u32, Arc<Program>>,
 }
 
 impl SegmentBuilder {
@@ -114,15 +129,23 @@ impl SegmentBuilder {
         self.interned.intern(&mut self.clauses, path, want)
     }
 
-    /// Adds a filter: its conjunctions as numbers of clauses, attributes first, then sorted by path.
-    pub(crate) fn add(&mut self, id: FilterId, mut conjunctions: Vec<Vec<ClauseId>>) {
+    /// Adds a filter: its conjunctions as numbers of clauses, attributes first, then sorted by path; and itself, when its
+    /// rule decides.
+    pub(crate) fn add(
+        &mut self,
+        id: FilterId,
+        mut conjunctions: Vec<Vec<ClauseId>>,
+        ruled: Option<&Arc<Program>>,
+    ) {
         conjunctions.sort_unstable();
         conjunctions.dedup();
         let mut hasher = DefaultHasher::new();
         conjunctions.hash(&mut hasher);
+        ruled.map(|program| &program.text).hash(&mut hasher);
         let hash = hasher.finish();
         if let Some(entry) = self.entry_ids.get(&hash).copied()
             && self.is_entry(entry, &conjunctions)
+            && self.rules.get(&entry).map(|program| &program.text) == ruled.map(|program| &program.text)
         {
             self.filters.push((entry, id));
             return;
@@ -133,6 +156,9 @@ impl SegmentBuilder {
             self.clause_starts.push(self.clause_ids.len() as u32);
             self.clause_ids.extend_from_slice(conjunction);
             self.entries.push(entry);
+        }
+        if let Some(program) = ruled {
+            self.rules.insert(entry, program.clone());
         }
         // Another filter with this hash keeps its place: the two just do not share.
         self.entry_ids.entry(hash).or_insert(entry);
@@ -172,6 +198,7 @@ impl SegmentBuilder {
             by_id,
             always,
             broad,
+            rules: self.rules,
         };
         segment.shrink();
         segment
@@ -251,5 +278,6 @@ impl Segment {
         self.entries.shrink_to_fit();
         self.second.shrink_to_fit();
         self.always.shrink_to_fit();
+        self.rules.shrink_to_fit();
     }
 }

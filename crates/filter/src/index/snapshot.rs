@@ -80,6 +80,10 @@ impl IndexSnapshot {
             && self.segments.iter().all(|live| {
                 let clauses = &live.segment.clauses;
                 (0..clauses.len() as u32).all(|id| self.names.attribute(clauses.path(id)).is_some())
+                    && live
+                        .segment
+                        .ruled_entries()
+                        .all(|program| program.rule.as_ref().is_none_or(crate::rule::Rule::is_attribute_only))
             })
     }
 

@@ -6,7 +6,7 @@ use super::snapshot::{IndexSnapshot, Live};
 use crate::document::Document;
 use crate::error::EvalError;
 use crate::evaluate::{Budget, Evaluation};
-use crate::ir::{ClauseId, Clauses};
+use crate::ir::{ClauseId, Clauses, Program};
 use crate::limits::{EVENT_STEPS_MAX, STEPS_MAX};
 
 /// Candidates of a segment from which clauses are tried alone first, so that what they share is evaluated once.
@@ -16,6 +16,8 @@ const SHARED_MIN: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Open,
+    /// Its rule was asked and does not hold: no other conjunction matters.
+    Unmatched,
     Matched,
     Failed,
 }
@@ -66,7 +68,10 @@ impl IndexSnapshot {
             entry.1 = if scratch.work.effort.steps >= EVENT_STEPS_MAX {
                 Verdict::Failed
             } else {
-                let (verdict, left) = together(&mut evaluation, &clauses, ids, steps_left);
+                let (verdict, left) = match live.segment.ruled(of) {
+                    Some(program) => by_rule(program, document, steps_left),
+                    None => together(&mut evaluation, &clauses, ids, steps_left),
+                };
                 scratch.work.effort.evaluated += 1;
                 scratch.work.effort.steps += u64::from(steps_left - left);
                 steps_left = left;
@@ -124,12 +129,23 @@ fn together<C: Clauses>(
     (verdict, evaluation.budget.left())
 }
 
+/// The rule of a filter holds; and the steps that are left.
+fn by_rule(program: &Program, document: &Document<'_>, steps: u32) -> (Verdict, u32) {
+    let mut budget = Budget::new(steps);
+    let verdict = match program.deciding_rule().map(|rule| rule.holds(document, &mut budget)) {
+        Some(Ok(true)) => Verdict::Matched,
+        Some(Ok(false)) | None => Verdict::Unmatched,
+        Some(Err(EvalError::TooManySteps)) => Verdict::Failed,
+    };
+    (verdict, budget.left())
+}
+
 /// Gives the filters of an entry that has its verdict.
 fn deliver(live: &Live, (entry, verdict): (u32, Verdict), scratch: &mut Scratch) {
     let places = live.segment.places(entry).filter(|place| !live.dead.contains(*place));
     let filters = places.map(|place| live.segment.filter(place));
     match verdict {
-        Verdict::Open => {}
+        Verdict::Open | Verdict::Unmatched => {}
         Verdict::Matched => scratch.ids.extend(filters),
         Verdict::Failed => scratch.failed.extend(filters.map(|id| (id, EvalError::TooManySteps))),
     }

@@ -98,7 +98,7 @@ impl Index {
         for (id, filter) in filters {
             match index.lower(&filter.program) {
                 Ok(_) if added.len() >= INDEX_FILTERS_MAX => refused.push((id, IndexError::TooManyFilters)),
-                Ok(conjunctions) => add(&mut added, id, conjunctions),
+                Ok(conjunctions) => add(&mut added, id, conjunctions, &filter.program),
                 Err(error) => refused.push((id, error)),
             }
         }
@@ -126,7 +126,7 @@ impl Index {
                 Change::Put(id, filter) if seen.insert(*id) => match self.lower(&filter.program) {
                     Ok(conjunctions) if self.len() + added.len() < INDEX_FILTERS_MAX => {
                         self.forget(*id);
-                        add(&mut added, *id, conjunctions);
+                        add(&mut added, *id, conjunctions, &filter.program);
                     }
                     Ok(_) => refused.push((*id, IndexError::TooManyFilters)),
                     Err(error) => refused.push((*id, error)),
@@ -304,11 +304,16 @@ impl Index {
 }
 
 /// Adds a filter by its clauses.
-fn add(to: &mut SegmentBuilder, id: FilterId, conjunctions: Vec<Vec<(PathId, Want<'_>)>>) {
+fn add(
+    to: &mut SegmentBuilder,
+    id: FilterId,
+    conjunctions: Vec<Vec<(PathId, Want<'_>)>>,
+    program: &Arc<Program>,
+) {
     let numbered =
         |list: Vec<(PathId, Want<'_>)>| list.into_iter().map(|(path, want)| to.clause(path, want)).collect();
     let ids = conjunctions.into_iter().map(numbered).collect();
-    to.add(id, ids);
+    to.add(id, ids, program.deciding_rule().map(|_| program));
 }
 
 /// How many times larger than all smaller ones together a segment is before it is left out of a merge.

@@ -8,7 +8,7 @@ use super::place::{Place, write_step};
 use crate::error::FilterError;
 use crate::ir::{Clause, ClauseId, Conjunction, Program, StepId, Subject};
 use crate::json::{Node, View};
-use crate::limits::{CLAUSES_MAX, CONJUNCTIONS_MAX, EXPLAINED_VALUE_CHARS_MAX, PATH_STEPS_MAX};
+use crate::limits::{EXPLAINED_VALUE_CHARS_MAX, Limits};
 
 const OR: &str = "$or";
 const ATTRIBUTES: &str = "$attributes";
@@ -30,6 +30,8 @@ const OPERATOR_NAMES: &[&str] = &[
     "exists",
     "anything-but",
     "none-of",
+    "all-of",
+    "date",
 ];
 
 /// What the fields of an object are.
@@ -46,6 +48,7 @@ type Draft = Vec<ClauseId>;
 
 #[derive(Default)]
 struct Lowering {
+    limits: Limits,
     steps: Vec<Box<str>>,
     step_ids: HashMap<Box<str>, StepId>,
     clauses: Vec<Clause>,
@@ -56,13 +59,19 @@ struct Lowering {
 }
 
 /// Lowers the root object of a pattern.
-pub(super) fn lower(root: Node<'_>, place: &Place<'_>, dialect: Dialect) -> Result<Program, FilterError> {
-    let mut lowering = Lowering { values: Values::new(dialect), ..Lowering::default() };
+pub(super) fn lower(
+    root: Node<'_>,
+    place: &Place<'_>,
+    dialect: Dialect,
+    limits: &Limits,
+) -> Result<Program, FilterError> {
+    let values = Values::new(dialect, limits.values);
+    let mut lowering = Lowering { limits: *limits, values, ..Lowering::default() };
     let mut drafts = vec![Draft::new()];
     lowering.object(root, place, Scope::Body(&[]), false, &mut drafts)?;
     let Lowering { steps, clauses, .. } = lowering;
     let conjunctions = drafts.into_iter().map(|draft| seal(draft, &clauses)).collect();
-    Ok(Program { steps, clauses, conjunctions })
+    Ok(Program { steps, clauses, conjunctions, rule: None, exact: true, text: Box::default() })
 }
 
 fn seal(draft: Draft, clauses: &[Clause]) -> Conjunction {
@@ -143,9 +152,10 @@ impl Lowering {
             let mut drafts = drafts.clone();
             self.object(branch, place, scope, true, &mut drafts)?;
             expanded.append(&mut drafts);
-            if expanded.len() > CONJUNCTIONS_MAX {
+            if expanded.len() > self.limits.conjunctions {
                 let message = format!(
-                    "'$or' stands for more than {CONJUNCTIONS_MAX} alternatives; use lists of values, or fewer '$or' side by side"
+                    "'$or' stands for more than {} alternatives; use lists of values, or fewer '$or' side by side",
+                    self.limits.conjunctions
                 );
                 return Err(FilterError::new("filter_too_many_alternatives", place, message));
             }
@@ -179,7 +189,7 @@ impl Lowering {
     ) -> Result<(), FilterError> {
         if NO_OPERATORS.contains(&key) {
             let message = format!(
-                "'{key}' is not an operator; fields stand for 'and', 'anything-but' and 'none-of' for 'not'"
+                "'{key}' is not an operator; fields stand for 'and', 'all-of' for several values of one list, 'anything-but' and 'none-of' for 'not'"
             );
             return Err(FilterError::new("filter_unknown_operator", place, message));
         }
@@ -194,8 +204,9 @@ impl Lowering {
             let message = format!("the operator '{key}' must stand in a list; write [{{\"{key}\": …}}]");
             return Err(FilterError::new("filter_invalid_value", place, message));
         }
-        if path.len() == PATH_STEPS_MAX {
-            let message = format!("the path has more than {PATH_STEPS_MAX} keys; match a value higher up");
+        if path.len() >= self.limits.path_steps {
+            let message =
+                format!("the path has more than {} keys; match a value higher up", self.limits.path_steps);
             return Err(FilterError::new("filter_too_deep", place, message));
         }
         let mut path = path.to_vec();
@@ -237,9 +248,10 @@ impl Lowering {
                 let message = "two lists for the same path in one alternative; write one list that says both";
                 return Err(FilterError::new("filter_duplicate_path", place, message));
             }
-            if draft.len() == CLAUSES_MAX {
+            if draft.len() >= self.limits.clauses {
                 let message = format!(
-                    "more than {CLAUSES_MAX} fields must match together; leave the least telling ones out"
+                    "more than {} fields must match together; leave the least telling ones out",
+                    self.limits.clauses
                 );
                 return Err(FilterError::new("filter_too_many_clauses", place, message));
             }
@@ -248,26 +260,32 @@ impl Lowering {
         Ok(())
     }
 
-    /// The path for people. Keys are quoted where they must be, so different subjects have different texts.
     fn describe(&self, subject: &Subject) -> String {
-        let mut text = String::new();
-        let written = match subject {
-            Subject::Attribute(name) => {
-                text.push_str(ATTRIBUTES);
-                write_step(&mut text, name)
-            }
-            Subject::Body(steps) => {
-                text.push('$');
-                steps.iter().try_for_each(|step| write_step(&mut text, &self.steps[*step as usize]))
-            }
-        };
-        debug_assert!(written.is_ok(), "writing to a string does not fail");
-        text
+        match subject {
+            Subject::Attribute(name) => describe_attribute(name),
+            Subject::Body(steps) => describe_body(steps.iter().map(|step| &self.steps[*step as usize])),
+        }
     }
 }
 
-/// CloudEvents names are lower-case letters and digits, and attributes have no inner structure.
-fn check_attribute(name: &str, value: Node<'_>, place: &Place<'_>) -> Result<(), FilterError> {
+/// The path of an attribute, for people.
+pub(crate) fn describe_attribute(name: &str) -> String {
+    let mut text = ATTRIBUTES.to_owned();
+    let written = write_step(&mut text, name);
+    debug_assert!(written.is_ok(), "writing to a string does not fail");
+    text
+}
+
+/// The path of a value of the body, for people. Keys are quoted where they must be, so different paths have different texts.
+pub(crate) fn describe_body<'k>(keys: impl IntoIterator<Item = &'k Box<str>>) -> String {
+    let mut text = "$".to_owned();
+    let written = keys.into_iter().try_for_each(|key| write_step(&mut text, key));
+    debug_assert!(written.is_ok(), "writing to a string does not fail");
+    text
+}
+
+/// CloudEvents names are lower-case letters and digits.
+pub(crate) fn check_attribute_name(name: &str, place: &Place<'_>) -> Result<(), FilterError> {
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
         let message = format!(
             "'{name}' is not the name of an attribute; use lower-case letters and digits, as in 'type'"
@@ -275,9 +293,15 @@ fn check_attribute(name: &str, value: Node<'_>, place: &Place<'_>) -> Result<(),
         return Err(FilterError::new("filter_invalid_attribute", place, message));
     }
     if name == "data" {
-        let message = "'data' is not an attribute; write fields of the body beside '$attributes'";
+        let message = "'data' is the body and not an attribute; a 'pattern' has its fields beside '$attributes', an expression as data.field";
         return Err(FilterError::new("filter_invalid_attribute", place, message));
     }
+    Ok(())
+}
+
+/// Attributes have no inner structure.
+fn check_attribute(name: &str, value: Node<'_>, place: &Place<'_>) -> Result<(), FilterError> {
+    check_attribute_name(name, place)?;
     if value.view() == View::Object {
         let message = format!("an attribute has no fields; write a list of values: \"{name}\": [{{…}}]");
         return Err(FilterError::new("filter_invalid_attribute", place, message));

@@ -24,13 +24,16 @@
 //! | `{"equals-ignore-ascii-case": "a"}` | the same for `A-Z` only |
 //! | `{"prefix": {"equals-ignore-case": "a"}}` | both together; also for `suffix` and with `equals-ignore-ascii-case` |
 //! | `{"wildcard": "a*b"}` | `*` stands for any text; write `\*` and `\\` for the characters |
+//! | `{"wildcard": {"equals-ignore-case": "a*b"}}` | the same in any case; also with `equals-ignore-ascii-case` |
 //! | `{"exactly": "a"}` | the string itself |
 //! | `{"numeric": [">", 0, "<=", 5]}` | numbers in a range: one or two of `= < <= > >=` |
+//! | `{"date": [">=", "2026-01-01T00:00:00Z"]}` | strings that are an RFC 3339 timestamp in a time: one or two of `= < <= > >=` |
 //! | `{"cidr": "10.0.0.0/8"}` | strings that are an IP address of the network |
 //! | `{"exists": true}` | any value, `null` too |
 //! | `{"exists": false}` | the path has no value anywhere in the event |
 //! | `{"anything-but": X}` | a value other than X: a value, a list, or a text operator with a string or a list of strings |
 //! | `{"none-of": X}` | as `anything-but`, and in a list of values every one must be other than X |
+//! | `{"all-of": [X, Y]}` | a list of values that has every one of these: values or operators on values |
 //!
 //! # Arrays, absence, alternatives
 //!
@@ -48,19 +51,26 @@
 //! `"$attributes": {…}` at the root, or at the root of an alternative, holds lists for CloudEvents context attributes
 //! by name (`type`, `source`, `subject`, `id`, `time`, `datacontenttype`, `dataschema`, extensions). An attribute is
 //! matched by its canonical text, and also as the boolean or integer which that text reads as, because HTTP headers
-//! carry no types. This key is ours and not part of EventBridge, as are `none-of`, `equals-ignore-ascii-case` and
-//! single values without a list: the strict dialect ([`Filter::compile_eventbridge`](crate::Filter::compile_eventbridge))
-//! refuses them, so that a pattern which it takes can be moved to EventBridge and back.
+//! carry no types.
+//!
+//! # EventBridge
+//!
+//! Ours, and not part of EventBridge, are `$attributes`, `none-of`, `all-of`, `date`, `equals-ignore-ascii-case`, wildcards
+//! in any case, and single values without a list. The language `eventbridge` is the same without them, so that a pattern
+//! which it takes can be moved to EventBridge and back.
 
 mod fields;
 mod operators;
 mod place;
+mod texts;
+
+pub(crate) use fields::{check_attribute_name, describe_attribute, describe_body};
+pub(crate) use place::Place;
 
 use crate::error::FilterError;
 use crate::ir::Program;
-use crate::json::{ScanError, View, scan};
-use crate::limits::TEXT_MAX_CHARS;
-use place::Place;
+use crate::json::{ScanError, Tape, View, scan};
+use crate::limits::Limits;
 
 /// Which patterns are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,22 +82,20 @@ pub(crate) enum Dialect {
     EventBridge,
 }
 
-/// Compiles a pattern.
-pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Program, FilterError> {
-    // Counting stops at the limit: the text may be anything.
-    if text.chars().nth(TEXT_MAX_CHARS).is_some() {
-        let message = format!(
-            "the filter is longer than {TEXT_MAX_CHARS} characters; shorten it or split the subscription"
-        );
-        return Err(FilterError::new("filter_too_long", "$", message));
-    }
-    let tape = scan(text.as_bytes()).map_err(|e| not_json(text, e))?;
+/// Compiles a pattern of permitted length.
+pub(crate) fn parse(text: &str, dialect: Dialect, limits: &Limits) -> Result<Program, FilterError> {
+    let tape = read(text)?;
     let root = tape.root();
     if root.view() != View::Object {
         let message = "a pattern is a JSON object; write {\"field\": [\"value\"]}";
         return Err(FilterError::new("filter_not_object", "$", message));
     }
-    fields::lower(root, &Place::Root, dialect)
+    fields::lower(root, &Place::Root, dialect, limits)
+}
+
+/// Reads a filter that is written in JSON.
+pub(crate) fn read(text: &str) -> Result<Tape<'_>, FilterError> {
+    scan(text.as_bytes()).map_err(|e| not_json(text, e))
 }
 
 fn not_json(text: &str, error: ScanError) -> FilterError {

@@ -2,31 +2,34 @@
 
 use super::Dialect;
 use super::place::Place;
+use super::texts::text_test;
 use crate::error::FilterError;
 use crate::fold::Case;
-use crate::ir::{Bound, Glob, Range, TextTest, ValueSet, Wanted};
+use crate::ir::{Bound, Range, TextTest, ValueSet, Wanted};
 use crate::json::{Node, View};
-use crate::limits::{EXPONENT_MAX, VALUES_MAX};
+use crate::limits::EXPONENT_MAX;
+use crate::moment::{Moments, read_moment};
 use crate::number::{Decimal, Operand};
 
 const OPERATORS: &str = "prefix, suffix, equals-ignore-case, equals-ignore-ascii-case, wildcard, exactly, numeric, cidr, \
-                         exists, anything-but, none-of";
+                         date, exists, anything-but, none-of, all-of";
 const TEXT_OPERATORS: &str = "prefix, suffix, equals-ignore-case, equals-ignore-ascii-case, wildcard";
 
 /// Reads values, and counts them.
 #[derive(Default)]
 pub(super) struct Values {
     count: usize,
+    most: usize,
     dialect: Dialect,
 }
 
-fn invalid_operand(place: &Place<'_>, message: impl Into<String>) -> FilterError {
+pub(super) fn invalid_operand(place: &Place<'_>, message: impl Into<String>) -> FilterError {
     FilterError::new("filter_invalid_operand", place, message)
 }
 
 impl Values {
-    pub(super) fn new(dialect: Dialect) -> Self {
-        Self { count: 0, dialect }
+    pub(super) fn new(dialect: Dialect, most: usize) -> Self {
+        Self { count: 0, most, dialect }
     }
 
     /// Something that EventBridge does not have.
@@ -60,9 +63,9 @@ impl Values {
 
     fn add(&mut self, place: &Place<'_>) -> Result<(), FilterError> {
         self.count += 1;
-        if self.count > VALUES_MAX {
+        if self.count > self.most {
             let message =
-                format!("the filter has more than {VALUES_MAX} values; use a prefix, a wildcard or a range");
+                format!("the filter has more than {} values; use a prefix, a wildcard or a range", self.most);
             return Err(FilterError::new("filter_too_many_values", place, message));
         }
         Ok(())
@@ -110,6 +113,10 @@ impl Values {
                 self.extension("'none-of'", place)?;
                 wanted.none_of.push(self.excluded(name, operand, place)?);
             }
+            "all-of" => {
+                self.extension("'all-of'", place)?;
+                wanted.all_of.push(self.all_of(operand, place)?);
+            }
             "exists" => {
                 self.add(place)?;
                 match operand.view() {
@@ -118,33 +125,66 @@ impl Values {
                     _ => return Err(invalid_operand(place, "'exists' takes true or false")),
                 }
             }
-            "numeric" => {
-                self.add(place)?;
-                wanted.any_of.add_range(range(operand, place)?);
+            _ => self.set_operator(name, operand, place, OPERATORS, &mut wanted.any_of)?,
+        }
+        Ok(())
+    }
+
+    /// An operator that stands for a set of values.
+    fn set_operator(
+        &mut self,
+        name: &str,
+        operand: Node<'_>,
+        place: &Place<'_>,
+        known: &str,
+        set: &mut ValueSet,
+    ) -> Result<(), FilterError> {
+        self.add(place)?;
+        match name {
+            "numeric" => set.add_range(range(operand, place)?),
+            "date" => {
+                self.extension("'date'", place)?;
+                set.add_moments(moments(operand, place)?);
             }
             "cidr" => {
-                self.add(place)?;
                 let network = operand.text().parse().map_err(|_| {
                     invalid_operand(
                         place,
                         "'cidr' takes a network as in \"10.0.0.0/8\"; a single address is \"10.0.0.1/32\"",
                     )
                 })?;
-                wanted.any_of.add_network(network);
+                set.add_network(network);
             }
-            "exactly" => {
-                self.add(place)?;
-                wanted.any_of.add_string(string(name, operand, place)?);
-            }
+            "exactly" => set.add_string(string(name, operand, place)?),
             _ => match self.text_test(name, operand, place)? {
-                Some(test) => {
-                    self.add(place)?;
-                    wanted.any_of.add_test(test);
-                }
-                None => return Err(unknown(name, place, OPERATORS)),
+                Some(test) => set.add_test(test),
+                None => return Err(unknown(name, place, known)),
             },
         }
         Ok(())
+    }
+
+    /// The operand of `all-of`: one set for each value that a list must have.
+    fn all_of(&mut self, node: Node<'_>, place: &Place<'_>) -> Result<Vec<ValueSet>, FilterError> {
+        if node.elements().nth(1).is_none() {
+            let message = "'all-of' takes a list of at least two values; write one value without it";
+            return Err(invalid_operand(place, message));
+        }
+        node.elements()
+            .enumerate()
+            .map(|(i, value)| {
+                let place = &Place::Index(place, i);
+                let mut set = ValueSet::default();
+                if value.view() == View::Object {
+                    let (name, operand) = only_member(value, place)?;
+                    let known = "exactly, numeric, date, cidr, prefix, suffix, equals-ignore-case, equals-ignore-ascii-case, wildcard";
+                    self.set_operator(name, operand, &Place::Key(place, name), known, &mut set)?;
+                } else {
+                    self.scalar(value, place, &mut set)?;
+                }
+                Ok(set)
+            })
+            .collect()
     }
 
     /// A test of a text; `None` when there is none of that name.
@@ -155,16 +195,16 @@ impl Values {
         place: &Place<'_>,
     ) -> Result<Option<TextTest>, FilterError> {
         let test = text_test(name, operand, place)?;
-        let ascii = |test: &TextTest| {
-            matches!(
-                test,
+        match &test {
+            Some(
                 TextTest::Equals(Case::FoldAscii, _)
-                    | TextTest::Starts(Case::FoldAscii, _)
-                    | TextTest::Ends(Case::FoldAscii, _)
-            )
-        };
-        if test.as_ref().is_some_and(ascii) {
-            self.extension("'equals-ignore-ascii-case'", place)?;
+                | TextTest::Starts(Case::FoldAscii, _)
+                | TextTest::Ends(Case::FoldAscii, _),
+            ) => self.extension("'equals-ignore-ascii-case'", place)?,
+            Some(TextTest::Like(glob)) if glob.case != Case::Sensitive => {
+                self.extension("a wildcard in any case", place)?;
+            }
+            _ => {}
         }
         Ok(test)
     }
@@ -242,7 +282,7 @@ fn is_empty(list: Node<'_>) -> bool {
     list.elements().next().is_none()
 }
 
-fn unknown(name: &str, place: &Place<'_>, known: &str) -> FilterError {
+pub(super) fn unknown(name: &str, place: &Place<'_>, known: &str) -> FilterError {
     FilterError::new(
         "filter_unknown_operator",
         place,
@@ -250,7 +290,7 @@ fn unknown(name: &str, place: &Place<'_>, known: &str) -> FilterError {
     )
 }
 
-fn only_member<'t>(node: Node<'t>, place: &Place<'_>) -> Result<(&'t str, Node<'t>), FilterError> {
+pub(super) fn only_member<'t>(node: Node<'t>, place: &Place<'_>) -> Result<(&'t str, Node<'t>), FilterError> {
     let mut members = node.members();
     match (members.next(), members.next()) {
         (Some((key, value)), None) => Ok((key.text(), value)),
@@ -261,79 +301,11 @@ fn only_member<'t>(node: Node<'t>, place: &Place<'_>) -> Result<(&'t str, Node<'
     }
 }
 
-fn string<'t>(name: &str, node: Node<'t>, place: &Place<'_>) -> Result<&'t str, FilterError> {
+pub(super) fn string<'t>(name: &str, node: Node<'t>, place: &Place<'_>) -> Result<&'t str, FilterError> {
     match node.view() {
         View::Text(text) => Ok(text),
         _ => Err(invalid_operand(place, format!("'{name}' takes a string"))),
     }
-}
-
-fn case_of(name: &str) -> Option<Case> {
-    match name {
-        "equals-ignore-case" => Some(Case::Fold),
-        "equals-ignore-ascii-case" => Some(Case::FoldAscii),
-        _ => None,
-    }
-}
-
-/// A test of a text; `None` when there is none of that name.
-fn text_test(name: &str, operand: Node<'_>, place: &Place<'_>) -> Result<Option<TextTest>, FilterError> {
-    if let Some(case) = case_of(name) {
-        let folded = case.fold_text(string(name, operand, place)?);
-        return Ok(Some(TextTest::Equals(case, folded.into())));
-    }
-    let (case, operand) = match (name, operand.view()) {
-        ("prefix" | "suffix", View::Object) => {
-            let (inner, operand) = only_member(operand, place)?;
-            let place = &Place::Key(place, inner);
-            let known = "equals-ignore-case, equals-ignore-ascii-case";
-            let case = case_of(inner).ok_or_else(|| unknown(inner, place, known))?;
-            (case, string(inner, operand, place)?)
-        }
-        ("prefix" | "suffix" | "wildcard", _) => (Case::Sensitive, string(name, operand, place)?),
-        _ => return Ok(None),
-    };
-    Ok(Some(match name {
-        "prefix" => TextTest::Starts(case, case.fold_text(operand).into()),
-        "suffix" => TextTest::Ends(case, case.fold_text(operand).into()),
-        _ => TextTest::Like(glob(operand, place)?),
-    }))
-}
-
-fn glob(text: &str, place: &Place<'_>) -> Result<Glob, FilterError> {
-    let mut pieces = vec![String::new()];
-    let mut after_star = false;
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        let literal = match c {
-            '*' if after_star => {
-                return Err(invalid_operand(
-                    place,
-                    "'**' is the same as '*'; write one, or '\\*' for the character",
-                ));
-            }
-            '*' => {
-                pieces.push(String::new());
-                after_star = true;
-                continue;
-            }
-            '\\' => match chars.next() {
-                Some(c @ ('*' | '\\')) => c,
-                _ => {
-                    return Err(invalid_operand(
-                        place,
-                        "a backslash stands only before '*' or '\\'; write '\\\\' for one",
-                    ));
-                }
-            },
-            c => c,
-        };
-        after_star = false;
-        if let Some(piece) = pieces.last_mut() {
-            piece.push(literal);
-        }
-    }
-    Ok(Glob { pieces: pieces.into_iter().map(String::into_boxed_str).collect() })
 }
 
 fn number(text: &str, place: &Place<'_>) -> Result<Operand, FilterError> {
@@ -349,40 +321,78 @@ fn number(text: &str, place: &Place<'_>) -> Result<Operand, FilterError> {
 
 const NUMERIC_FORM: &str = "'numeric' takes a list of comparisons as in [\">\", 0, \"<=\", 5]: one or two of = < <= > >= with a number";
 
-fn range(node: Node<'_>, place: &Place<'_>) -> Result<Range, FilterError> {
+const DATE_FORM: &str = "'date' takes a list of comparisons as in [\">=\", \"2026-01-01T00:00:00Z\"]: one or two of = < <= > >= with an RFC 3339 timestamp";
+
+/// The two ends of a range: a limit, and whether it belongs to the range.
+struct Ends<L> {
+    lower: Option<(L, bool)>,
+    upper: Option<(L, bool)>,
+}
+
+/// Reads one or two comparisons.
+fn ends<L: Clone>(
+    node: Node<'_>,
+    place: &Place<'_>,
+    form: &str,
+    read: impl Fn(Node<'_>, &Place<'_>) -> Result<L, FilterError>,
+) -> Result<Ends<L>, FilterError> {
     let parts: Vec<_> = node.elements().take(5).collect();
     if parts.is_empty() || parts.len() > 4 || parts.len() % 2 == 1 {
-        return Err(invalid_operand(place, NUMERIC_FORM));
+        return Err(invalid_operand(place, form));
     }
-    let mut range = Range::default();
+    let mut ends = Ends { lower: None, upper: None };
     for (i, pair) in parts.chunks(2).enumerate() {
         let place = &Place::Index(place, 2 * i);
-        let [comparison, limit] = pair else { return Err(invalid_operand(place, NUMERIC_FORM)) };
-        let View::Number(text) = limit.view() else { return Err(invalid_operand(place, NUMERIC_FORM)) };
-        let limit = |inclusive| Ok::<_, FilterError>(Some(Bound { number: number(text, place)?, inclusive }));
+        let [comparison, limit] = pair else { return Err(invalid_operand(place, form)) };
+        let limit = read(*limit, place)?;
         let comparison = comparison.text();
         let again = match comparison {
-            ">" | ">=" => range.lower.is_some(),
-            "<" | "<=" => range.upper.is_some(),
+            ">" | ">=" => ends.lower.is_some(),
+            "<" | "<=" => ends.upper.is_some(),
             "=" => parts.len() > 2,
-            _ => return Err(invalid_operand(place, NUMERIC_FORM)),
+            _ => return Err(invalid_operand(place, form)),
         };
         if again {
-            return Err(invalid_operand(
-                place,
-                "'numeric' takes at most one lower and one upper bound, and '=' only alone",
-            ));
+            let message = "there is at most one lower and one upper bound, and '=' only alone";
+            return Err(invalid_operand(place, message));
         }
         if matches!(comparison, ">" | ">=" | "=") {
-            range.lower = limit(comparison != ">")?;
+            ends.lower = Some((limit.clone(), comparison != ">"));
         }
         if matches!(comparison, "<" | "<=" | "=") {
-            range.upper = limit(comparison != "<")?;
+            ends.upper = Some((limit, comparison != "<"));
         }
     }
+    Ok(ends)
+}
+
+fn range(node: Node<'_>, place: &Place<'_>) -> Result<Range, FilterError> {
+    let ends = ends(node, place, NUMERIC_FORM, |limit, place| match limit.view() {
+        View::Number(text) => number(text, place),
+        _ => Err(invalid_operand(place, NUMERIC_FORM)),
+    })?;
+    let bound = |(number, inclusive)| Bound { number, inclusive };
+    let range = Range { lower: ends.lower.map(bound), upper: ends.upper.map(bound) };
     if range.is_possible() {
         Ok(range)
     } else {
         Err(invalid_operand(place, "no number is in this range; exchange the bounds"))
+    }
+}
+
+fn moments(node: Node<'_>, place: &Place<'_>) -> Result<Moments, FilterError> {
+    let ends = ends(node, place, DATE_FORM, |limit, place| {
+        read_moment(limit.text()).ok_or_else(|| invalid_operand(place, DATE_FORM))
+    })?;
+    // Moments are whole nanoseconds: the next one is the first that is later.
+    let moments = Moments {
+        lower: ends.lower.map(|(at, inclusive)| at + i128::from(!inclusive)),
+        upper: ends.upper.map(|(at, inclusive)| at - i128::from(!inclusive)),
+    };
+    match moments {
+        Moments { lower: Some(lower), upper: Some(upper) } if lower > upper => {
+            Err(invalid_operand(place, "no timestamp is in this time; exchange the bounds"))
+        }
+        possible => Ok(possible),
     }
 }

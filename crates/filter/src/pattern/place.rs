@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A place, linked to the one around it.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place<'p> {
+pub(crate) enum Place<'p> {
     Root,
     Key(&'p Place<'p>, &'p str),
     Index(&'p Place<'p>, usize),

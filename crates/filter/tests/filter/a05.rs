@@ -1,6 +1,9 @@
 //! Acceptance A05: the literal example, on payloads with missing fields, null, wrong types, case and arrays.
 
-use crate::verdict::check;
+use mailrail_filter::{Document, Filter, Limits};
+use mailrail_types::{Attributes, FilterLanguage};
+
+use crate::verdict::{check, check_indexed};
 
 const EXAMPLE: &str = r#"{"project": {"key": ["FOO"]}, "priority": ["Critical"]}"#;
 
@@ -63,4 +66,27 @@ fn a05_the_literal_example_matches_exactly_the_right_events() {
     let sugar = r#"{"project": {"key": "FOO"}, "priority": "Critical"}"#;
     let table: Vec<_> = payloads.iter().map(|(body, expected)| (sugar, *body, *expected)).collect();
     check(&table);
+    in_other_languages(payloads);
+}
+
+/// The same example as an expression, and as a list of CloudEvents filters.
+fn in_other_languages(payloads: &[(&str, bool)]) {
+    const EXPRESSION: &str = "data.project.key = 'FOO' AND data.priority = 'Critical'";
+    let listed = format!("[{{\"sql\": \"{EXPRESSION}\"}}]");
+    for (language, text) in
+        [(FilterLanguage::Cesql, EXPRESSION), (FilterLanguage::CloudEvents, listed.as_str())]
+    {
+        let filter = Filter::parse(language, text, &Limits::default()).expect("a filter");
+        for (body, expected) in payloads {
+            // Comparisons of an expression may be satisfied by two elements of a list.
+            let apart = *body == r#"[{"project":{"key":"FOO"}},{"priority":"Critical"}]"#;
+            let expected = Ok(*expected || apart);
+            let attributes = Attributes::default();
+            let document = Document::new(&attributes, body.as_bytes());
+            assert_eq!(filter.matches(&document), expected, "{text} on {body}");
+            check_indexed(text, &filter, &attributes, body.as_bytes(), expected);
+            let explanation = filter.explain(&document);
+            assert_eq!((Ok(explanation.matched), explanation.alternatives[0].clauses.len()), (expected, 2));
+        }
+    }
 }

@@ -1,8 +1,6 @@
-//! The public correctness cases of event-ruler, when the shared data folder is there.
-//!
-//! The folder is `MAILRAIL_SHARED`, or `../shared` beside the workspace. The file has no verdicts; they stand here.
+//! The public correctness cases of event-ruler (`tests/fixtures`). The file has no verdicts; they stand here.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mailrail_filter::{Document, Filter};
 use mailrail_types::Attributes;
@@ -14,15 +12,8 @@ use crate::verdict::{check_indexed, filter, judge};
 /// Case by case in file order: y matches, n does not.
 const VERDICTS: &str = "ynynyyy ynyynynyn yyn ynnyyn yn yn nn yyyy yyn yyyyyynyn yyyn";
 
-fn data() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let folder =
-        std::env::var_os("MAILRAIL_SHARED").map_or_else(beside, PathBuf::from).join("data/event-ruler");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: {} is not there", folder.display());
-    None
+fn data() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/event-ruler"))
 }
 
 fn read(folder: &Path, name: &str) -> String {
@@ -31,9 +22,9 @@ fn read(folder: &Path, name: &str) -> String {
 
 #[test]
 fn event_ruler_correctness_cases() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     let cases: Vec<Value> =
-        serde_json::from_str(&read(&folder, "correctness-cases.json")).expect("a list of cases");
+        serde_json::from_str(&read(folder, "correctness-cases.json")).expect("a list of cases");
     let verdicts: Vec<bool> = VERDICTS.chars().filter(|c| *c != ' ').map(|c| c == 'y').collect();
     assert_eq!((cases.len(), verdicts.len()), (51, 51));
     let mut wrong = Vec::new();
@@ -56,7 +47,7 @@ fn event_ruler_correctness_cases() {
 
 #[test]
 fn event_ruler_array_examples() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     for (rule, event, expected) in [
         (1, 1, true),
         (1, 2, false),
@@ -67,16 +58,16 @@ fn event_ruler_array_examples() {
         (4, 3, true),
         (4, 4, true),
     ] {
-        let rule_text = read(&folder, &format!("arrayRule{rule}.json"));
-        let event_text = read(&folder, &format!("arrayEvent{event}.json"));
+        let rule_text = read(folder, &format!("arrayRule{rule}.json"));
+        let event_text = read(folder, &format!("arrayEvent{event}.json"));
         assert_eq!(judge(&rule_text, event_text.as_bytes()), Ok(expected), "rule {rule}, event {event}");
     }
 }
 
 #[test]
 fn event_ruler_big_event() {
-    let Some(folder) = data() else { return };
-    let (rule, event) = (read(&folder, "bigEventRule.json"), read(&folder, "bigEvent.json"));
+    let folder = data();
+    let (rule, event) = (read(folder, "bigEventRule.json"), read(folder, "bigEvent.json"));
     let expected = naive::matches(
         &serde_json::from_str(&rule).expect("valid"),
         &serde_json::from_str(&event).expect("valid"),
@@ -86,8 +77,8 @@ fn event_ruler_big_event() {
 
 #[test]
 fn event_ruler_performance_rules_compile() {
-    let Some(folder) = data() else { return };
-    let scenarios: Vec<Value> = serde_json::from_str(&read(&folder, "perf-scenarios.json")).expect("a list");
+    let folder = data();
+    let scenarios: Vec<Value> = serde_json::from_str(&read(folder, "perf-scenarios.json")).expect("a list");
     assert!(!scenarios.is_empty());
     for scenario in scenarios {
         filter(&scenario["rule"].to_string());

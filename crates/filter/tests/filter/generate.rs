@@ -67,6 +67,8 @@ pub(crate) const SCALARS: &[&str] = &[
     "\"10.0.0.1\"",
     "\"10.0.1.7\"",
     "\"::1\"",
+    "\"2026-06-01T02:00:00+02:00\"",
+    "\"2025-12-31T23:59:59.999Z\"",
     "\"x\\\\y\\n\"",
     "\"long enough to fill more than one block of sixty-four bytes, with [brackets] and {braces}, \\\"quotes\\\"\"",
 ];
@@ -110,6 +112,16 @@ const OPERATORS: &[&str] = &[
     r#"{"anything-but":{"wildcard":"*a"}}"#,
     r#"{"none-of":["a",1]}"#,
     r#"{"none-of":{"prefix":"a"}}"#,
+    r#"{"all-of":["a",1]}"#,
+    r#"{"all-of":["ab",{"prefix":"a"}]}"#,
+    r#"{"all-of":[{"suffix":"b"},{"numeric":[">",0]},true]}"#,
+    r#"{"wildcard":{"equals-ignore-case":"A*"}}"#,
+    r#"{"wildcard":{"equals-ignore-case":"*B*B"}}"#,
+    r#"{"wildcard":{"equals-ignore-case":"*É*"}}"#,
+    r#"{"wildcard":{"equals-ignore-ascii-case":"*BCA*"}}"#,
+    r#"{"date":[">=","2026-01-01T00:00:00Z"]}"#,
+    r#"{"date":["=","2026-06-01T00:00:00Z"]}"#,
+    r#"{"date":[">","2025-01-01T00:00:00Z","<","2026-06-01T00:00:00Z"]}"#,
 ];
 
 fn wanted(dice: &mut Dice) -> String {

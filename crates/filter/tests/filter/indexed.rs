@@ -5,16 +5,17 @@
 use std::collections::BTreeMap;
 
 use mailrail_filter::index::{Change, FilterId, Index, IndexOptions, IndexSnapshot, Scratch};
-use mailrail_filter::{Document, Filter};
+use mailrail_filter::{Document, Filter, Limits};
 use mailrail_types::Attributes;
 
+use crate::expressions::Generated;
 use crate::generate::{Dice, attributes, body, pattern};
 use crate::verdict::{compile, filter};
 
 /// Pairs of one filter and one event that are tried when nothing else is said.
 const PAIRS: usize = 300_000;
 
-fn setting(name: &str, otherwise: usize) -> usize {
+pub(crate) fn setting(name: &str, otherwise: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
@@ -51,7 +52,13 @@ fn agree(
     ids.len()
 }
 
+/// A filter of any language.
 fn generated(dice: &mut Dice) -> (String, Filter) {
+    if dice.one_in(4) {
+        let Generated { language, text, .. } = Generated::new(dice);
+        let filter = Filter::parse(language, &text, &Limits::default()).expect("a filter");
+        return (text, filter);
+    }
     loop {
         let text = pattern(dice);
         if let Ok(filter) = compile(&text) {
@@ -228,7 +235,8 @@ fn loading_is_the_same_as_putting() {
     let mut dice = Dice::new(5);
     let filters: BTreeMap<FilterId, (String, Filter)> =
         (0..500).map(|id| (FilterId(id), generated(&mut dice))).collect();
-    let again = filters.iter().map(|(id, (text, _))| (*id, filter(text)));
+    let mut dice = Dice::new(5);
+    let again = filters.keys().map(|id| (*id, generated(&mut dice).1)).collect::<Vec<_>>();
     let (mut index, refused) = Index::load(IndexOptions::default(), again);
     assert_eq!((refused, index.stats().segments, index.stats().filters), (vec![], 1, 500));
     let mut scratch = Scratch::new();

@@ -15,6 +15,9 @@ fn names(paths: &[&[&str]]) -> Names {
             steps: path.iter().map(|key| (*key).into()).collect(),
             clauses: vec![],
             conjunctions: vec![],
+            rule: None,
+            exact: true,
+            text: Box::default(),
         };
         let steps = (0..path.len() as u32).collect();
         registry.path(&program, &Subject::Body(steps)).expect("few paths");

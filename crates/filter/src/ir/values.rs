@@ -1,8 +1,4 @@
-//! The intermediate form that every filter language is lowered to, and that an index can be built on.
-//!
-//! A [`Program`] is a disjunction of [`Conjunction`]s (negation stays inside a clause, so this is a disjunctive
-//! normal form); a conjunction is a set of clauses on different paths; a [`Clause`] says which values of one path are
-//! wanted.
+//! Sets of values: what a clause accepts.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -13,69 +9,8 @@ use crate::error::EvalError;
 use crate::evaluate::Budget;
 use crate::fold::Case;
 use crate::limits::STEP_BYTES;
+use crate::moment::{Moments, read_moment};
 use crate::number::{Decimal, Operand};
-
-/// Names a clause: its place in [`Program::clauses`].
-pub(crate) type ClauseId = u32;
-/// Names a key: its place in [`Program::steps`]. Equal keys have equal ids.
-pub(crate) type StepId = u32;
-
-/// A compiled filter: it matches when one of its conjunctions does.
-#[derive(Debug)]
-pub(crate) struct Program {
-    /// The keys that paths are made of, each once.
-    pub(crate) steps: Vec<Box<str>>,
-    /// The clauses in the order they were written, each once.
-    pub(crate) clauses: Vec<Clause>,
-    /// The alternatives.
-    pub(crate) conjunctions: Vec<Conjunction>,
-}
-
-/// Clauses that must all hold, those below one array within one element of it.
-#[derive(Debug)]
-pub(crate) struct Conjunction {
-    /// Clauses on attributes.
-    pub(crate) attributes: Box<[ClauseId]>,
-    /// Clauses on the body, sorted by path, so that clauses below one key are neighbours and a prefix comes first.
-    pub(crate) body: Box<[ClauseId]>,
-    /// Some clause on the body accepts that its path is absent.
-    pub(crate) takes_absence: bool,
-}
-
-/// What is wanted of one path.
-#[derive(Debug)]
-pub(crate) struct Clause {
-    pub(crate) subject: Subject,
-    pub(crate) wanted: Wanted,
-    /// The path, for people.
-    pub(crate) path: Box<str>,
-    /// The list, as it was written.
-    pub(crate) text: Box<str>,
-}
-
-/// Where a value stands.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
-    /// A CloudEvents context attribute.
-    Attribute(Box<str>),
-    /// Keys from the root of the body; at least one.
-    Body(Box<[StepId]>),
-}
-
-/// The values that a clause accepts: any of these.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Wanted {
-    /// The path must be absent in the whole event.
-    pub(crate) absent: bool,
-    /// Any value will do.
-    pub(crate) present: bool,
-    /// A value that is in here.
-    pub(crate) any_of: ValueSet,
-    /// A value that is not in one of these (`anything-but`).
-    pub(crate) other_than: Vec<ValueSet>,
-    /// A list none of whose values is in one of these (`none-of`).
-    pub(crate) none_of: Vec<ValueSet>,
-}
 
 /// A leaf of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +26,16 @@ pub(crate) enum Scalar<'v> {
     Attribute(&'v str),
 }
 
+impl Scalar<'_> {
+    /// How long its text is, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Scalar::Null | Scalar::Bool(_) => 0,
+            Scalar::Number(text) | Scalar::Text(text) | Scalar::Attribute(text) => text.len(),
+        }
+    }
+}
+
 /// A set of values, by kind.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ValueSet {
@@ -104,6 +49,7 @@ pub(crate) struct ValueSet {
     pub(crate) texts: Vec<TextTest>,
     pub(crate) ranges: Vec<Range>,
     pub(crate) networks: Vec<IpNet>,
+    pub(crate) moments: Vec<Moments>,
 }
 
 /// A test of a text. Operands are folded already.
@@ -118,6 +64,8 @@ pub(crate) enum TextTest {
 /// A text with `*` in it: the pieces around the stars; at least one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Glob {
+    /// Which letters are the same. Pieces are folded already.
+    pub(crate) case: Case,
     pub(crate) pieces: Vec<Box<str>>,
 }
 
@@ -133,99 +81,6 @@ pub(crate) struct Bound {
 pub(crate) struct Range {
     pub(crate) lower: Option<Bound>,
     pub(crate) upper: Option<Bound>,
-}
-
-/// Clauses by their ids, however they are kept: in a program of one filter, or in an index of many.
-pub(crate) trait Clauses {
-    /// The name of the attribute, of a clause on one.
-    fn attribute(&self, id: ClauseId) -> Option<&str>;
-    /// The keys of a clause on the body.
-    fn steps(&self, id: ClauseId) -> &[StepId];
-    /// What is wanted there.
-    fn wanted(&self, id: ClauseId) -> Want<'_>;
-    /// The text of a key.
-    fn key(&self, id: StepId) -> &str;
-}
-
-/// What a clause wants, borrowed from where it is kept.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Want<'w> {
-    /// One string and nothing else: by far the most common.
-    Text(&'w str),
-    /// Anything.
-    Full(&'w Wanted),
-}
-
-impl<'w> Want<'w> {
-    /// The path must, or may, be absent.
-    pub(crate) fn absent(self) -> bool {
-        matches!(self, Want::Full(wanted) if wanted.absent)
-    }
-
-    /// The sets of `none-of`.
-    pub(crate) fn none_of(self) -> &'w [ValueSet] {
-        match self {
-            Want::Text(_) => &[],
-            Want::Full(wanted) => &wanted.none_of,
-        }
-    }
-
-    /// A present leaf is accepted.
-    pub(crate) fn accepts(self, value: Scalar<'_>, budget: &mut Budget) -> Result<bool, EvalError> {
-        match self {
-            Want::Text(wanted) => {
-                budget.spend(1)?;
-                Ok(matches!(value, Scalar::Text(text) | Scalar::Attribute(text) if text == wanted))
-            }
-            Want::Full(wanted) => wanted.accepts(value, budget),
-        }
-    }
-}
-
-impl Clauses for Program {
-    fn attribute(&self, id: ClauseId) -> Option<&str> {
-        match &self.clauses[id as usize].subject {
-            Subject::Attribute(name) => Some(name),
-            Subject::Body(_) => None,
-        }
-    }
-
-    fn steps(&self, id: ClauseId) -> &[StepId] {
-        self.clauses[id as usize].steps()
-    }
-
-    fn wanted(&self, id: ClauseId) -> Want<'_> {
-        Want::Full(&self.clauses[id as usize].wanted)
-    }
-
-    fn key(&self, id: StepId) -> &str {
-        &self.steps[id as usize]
-    }
-}
-
-impl Clause {
-    /// The keys of a clause on the body; none for one on an attribute.
-    pub(crate) fn steps(&self) -> &[StepId] {
-        match &self.subject {
-            Subject::Body(steps) => steps,
-            Subject::Attribute(_) => &[],
-        }
-    }
-}
-
-impl Wanted {
-    /// A present leaf is accepted.
-    pub(crate) fn accepts(&self, value: Scalar<'_>, budget: &mut Budget) -> Result<bool, EvalError> {
-        if self.present || self.any_of.contains(value, budget)? {
-            return Ok(true);
-        }
-        for set in &self.other_than {
-            if !set.contains(value, budget)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
 }
 
 impl ValueSet {
@@ -251,6 +106,11 @@ impl ValueSet {
     /// Adds all numbers in a range.
     pub(crate) fn add_range(&mut self, range: Range) {
         self.ranges.push(range);
+    }
+
+    /// Adds all timestamps of a time.
+    pub(crate) fn add_moments(&mut self, moments: Moments) {
+        self.moments.push(moments);
     }
 
     /// Adds all addresses of a network.
@@ -299,6 +159,14 @@ impl ValueSet {
                 return Ok(true);
             }
         }
+        if !self.moments.is_empty() {
+            budget.spend(1 + self.moments.len())?;
+            if let Some(moment) = read_moment(text)
+                && self.moments.iter().any(|moments| moments.contains(moment))
+            {
+                return Ok(true);
+            }
+        }
         if self.networks.is_empty() || text.len() > ADDRESS_MAX_CHARS {
             return Ok(false);
         }
@@ -322,7 +190,9 @@ impl TextTest {
     fn steps(&self, text: &str) -> usize {
         match self {
             TextTest::Equals(..) | TextTest::Starts(..) | TextTest::Ends(..) => 1,
-            TextTest::Like(_) => 1 + text.len() / STEP_BYTES,
+            TextTest::Like(glob) if glob.case == Case::Sensitive => 1 + text.len() / STEP_BYTES,
+            // The text is folded before it is compared.
+            TextTest::Like(_) => 1 + 4 * text.len() / STEP_BYTES,
         }
     }
 
@@ -339,6 +209,13 @@ impl TextTest {
 impl Glob {
     /// Each piece is looked for where the one before it ended, never again before that: linear, no backtracking.
     pub(crate) fn accepts(&self, text: &str) -> bool {
+        match self.case {
+            Case::Sensitive => self.accepts_folded(text),
+            case => self.accepts_folded(&case.fold_text(text)),
+        }
+    }
+
+    fn accepts_folded(&self, text: &str) -> bool {
         let [first, middle @ .., last] = self.pieces.as_slice() else {
             return self.pieces.first().is_some_and(|only| **only == *text);
         };
@@ -383,7 +260,7 @@ mod tests {
     use super::*;
 
     fn glob(text: &str) -> Glob {
-        Glob { pieces: text.split('*').map(Into::into).collect() }
+        Glob { case: Case::Sensitive, pieces: text.split('*').map(Into::into).collect() }
     }
 
     #[test]
