@@ -20,8 +20,8 @@ pub use insist::append_insistently;
 pub use kafka::{KafkaConfig, KafkaLog};
 pub use local::{LocalLog, LocalOptions};
 pub use own::{
-    Claim, Found, Lease, LeaseTerms, OwnOptions, Owner, Owning, Position, StoppedPartitions, Subject,
-    own_partitions,
+    Claim, Found, Lease, LeaseTerms, OwnOptions, Owner, Owning, Position, StandsStill, StoppedPartitions,
+    Subject, own_partitions,
 };
 pub use port::{
     Bounds, Committed, GroupEvent, Log, Membership, NewRecord, Offset, Reader, Readers, Release,

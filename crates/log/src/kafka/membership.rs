@@ -18,17 +18,18 @@ use super::client::{refused, unavailable};
 use super::committer::commit_all;
 use super::config::KafkaConfig;
 use super::rebalance::Callbacks;
+use crate::port::RELEASE_WAIT;
 use crate::size::check_metadata;
 use crate::{Committed, GroupEvent, LogError, Membership};
 
-/// How long a rebalance waits for the owner to release what it loses. The others of the group wait with it.
-pub(super) const RELEASE_WAIT: Duration = Duration::from_secs(10);
+/// How long a member waits for somebody to take an event.
+const EVENT_WAIT: Duration = Duration::from_secs(10);
 /// How long the last commits of a release may take. More would only hold the group up: they cost duplicates.
 pub(super) const LAST_COMMIT_WAIT: Duration = Duration::from_secs(10);
 /// How long a commit may take before its caller hears that nothing is known.
 const COMMIT_WAIT: Duration = Duration::from_secs(20);
-/// How long leaving may take on top of a release.
-const LEAVE_WAIT: Duration = Duration::from_secs(30);
+/// How long leaving may take: a release, its commits, and the goodbye.
+const LEAVE_WAIT: Duration = Duration::from_secs(90);
 /// The poll thread looks at least this often whether it should leave.
 const POLL_MAX: Duration = Duration::from_millis(100);
 /// Between two looks whether the owner has answered, while a rebalance waits.
@@ -100,7 +101,7 @@ impl Shared {
 
     /// Gives the event to the owner, or puts the member out when nobody takes events.
     pub(super) fn tell(&self, mut event: GroupEvent) -> bool {
-        let deadline = Instant::now() + RELEASE_WAIT;
+        let deadline = Instant::now() + EVENT_WAIT;
         loop {
             let sender = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let Some(sender) = sender else { return false };

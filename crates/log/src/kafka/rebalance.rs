@@ -12,7 +12,8 @@ use rdkafka::{ClientContext, Offset as Place, TopicPartitionList};
 use tokio::sync::oneshot;
 
 use super::client::log;
-use super::membership::{LAST_COMMIT_WAIT, RELEASE_LOOK, RELEASE_WAIT, Request, Shared};
+use super::membership::{LAST_COMMIT_WAIT, RELEASE_LOOK, Request, Shared};
+use crate::port::RELEASE_WAIT;
 use crate::size::check_metadata;
 use crate::{Committed, GroupEvent, LogError, Release};
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
@@ -10,11 +9,10 @@ use tokio::sync::mpsc;
 use super::schema::Topic;
 use super::work::Work;
 use super::{Inner, LocalLog};
+use crate::port::RELEASE_WAIT;
 use crate::size::check_metadata;
 use crate::{Committed, GroupEvent, LogError, Membership, Release};
 
-/// How long a revocation waits for its release; the same as in the Kafka adapter, so that roles meet the same bound.
-const RELEASE_WAIT: Duration = Duration::from_secs(10);
 /// Events nobody took yet. One event comes per rebalance, and a rebalance waits for the one before.
 const EVENTS_MAX: usize = 16;
 

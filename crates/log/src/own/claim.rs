@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::commits::UnderWay;
 use super::{Lease, Position, Subject};
 use crate::{Committed, Log};
 
@@ -51,6 +52,7 @@ pub struct Found {
 pub(super) struct Group {
     pub(super) subject: Subject,
     pub(super) log: Arc<dyn Log>,
+    pub(super) commits: UnderWay,
 }
 
 impl fmt::Debug for Group {
@@ -67,6 +69,8 @@ impl Claim {
         if let Some(at) = self.position.latest() {
             return Found { at, first: false };
         }
+        // One of an earlier assignment may be on its way: what the group says before it has arrived is older than that.
+        self.group.commits.arrived().await;
         let (partition, Subject { topic, group }) = (self.partition, &self.group.subject);
         let log = &self.group.log;
         let asks = if log.never_committed_is_certain() { 1 } else { NO_POSITION_ASKS };

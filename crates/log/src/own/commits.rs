@@ -21,8 +21,18 @@ pub(super) struct Commits {
     membership: Arc<dyn Membership>,
     positions: Positions,
     keeper: LeaseKeeper,
-    /// Held while a commit is on its way.
-    under_way: Mutex<()>,
+    under_way: UnderWay,
+}
+
+/// Held while a commit is on its way. A cheap clone, which keeps no membership alive.
+#[derive(Debug, Clone, Default)]
+pub(super) struct UnderWay(Arc<Mutex<()>>);
+
+impl UnderWay {
+    /// Waits until no commit is on its way. It ends: a membership answers every commit in bounded time.
+    pub(super) async fn arrived(&self) {
+        drop(self.0.lock().await);
+    }
 }
 
 impl Commits {
@@ -32,7 +42,7 @@ impl Commits {
             membership,
             positions: Positions::default(),
             keeper: LeaseKeeper::new(options.lease),
-            under_way: Mutex::default(),
+            under_way: UnderWay::default(),
         }
     }
 
@@ -51,7 +61,12 @@ impl Commits {
 
     /// Waits for a commit that is on its way, for a bounded time.
     pub(super) async fn settle(&self) {
-        let _ = timeout(COMMIT_WAIT, self.under_way.lock()).await;
+        let _ = timeout(COMMIT_WAIT, self.under_way.arrived()).await;
+    }
+
+    /// For whoever must know that none is on its way.
+    pub(super) fn under_way(&self) -> UnderWay {
+        self.under_way.clone()
     }
 
     /// The group put us out.
@@ -74,7 +89,7 @@ impl Commits {
     }
 
     async fn commit(&self, everything: bool) {
-        let _under_way = self.under_way.lock().await;
+        let _under_way = self.under_way.0.lock().await;
         let batch = if everything { self.positions.take_all() } else { self.positions.take() };
         if batch.is_empty() {
             return;

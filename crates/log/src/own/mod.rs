@@ -32,6 +32,10 @@ pub use lease::{Lease, LeaseTerms};
 pub use positions::Position;
 use run::Run;
 
+/// How long a release waits for work that the next owner is not told of. With the hand-over, the time for a cut and a commit
+/// that is on its way it is below what the group waits.
+const REST_MAX: Duration = Duration::from_secs(45);
+
 /// How a role owns partitions.
 #[derive(Debug, Clone)]
 pub struct OwnOptions {
@@ -57,6 +61,23 @@ impl StoppedPartitions {
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// One more, until what this returns is dropped.
+    #[must_use]
+    pub fn one(&self) -> StandsStill {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        StandsStill(self.clone())
+    }
+}
+
+/// A partition that stands still, as long as this lives.
+#[derive(Debug)]
+pub struct StandsStill(StoppedPartitions);
+
+impl Drop for StandsStill {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Names of the topic and group that a role works on.
@@ -79,6 +100,10 @@ pub trait Owner: Send + Sync + 'static {
     /// # Errors
     /// [`LogError::OutOfRange`] stops the partition with an alarm; anything else starts it again from its last position.
     async fn own(&self, claim: Claim) -> Owning;
+
+    /// Waits until nothing is at work any more that owners of the partition in this process started outside of the log, but what
+    /// their last word tells the next owner of. Asked when none runs any more, before the partition is released.
+    async fn rest(&self, _partition: u32) {}
 }
 
 /// The task of one partition. Dropped, it is cut.
@@ -125,7 +150,7 @@ pub async fn own_partitions(
     let membership: Arc<dyn Membership> = Arc::from(log.join(&subject.group, &subject.topic).await?);
     let commits = Arc::new(Commits::new(&subject.topic, membership.clone(), &options));
     let mut owned = Owned {
-        group: Group { subject, log },
+        group: Group { subject, log, commits: commits.under_way() },
         owner,
         options: options.clone(),
         commits: commits.clone(),
@@ -221,6 +246,16 @@ impl Owned {
         self.tasks.insert(partition, Task { stop, cut, handle });
     }
 
+    /// The next owner is told nothing of what may still be at work now, so that ends first.
+    async fn rest(&self, partitions: &[u32]) {
+        let until = Instant::now() + REST_MAX;
+        for partition in partitions {
+            if timeout_at(until, self.owner.rest(*partition)).await.is_err() {
+                tracing::warn!(topic = self.topic(), partition, "released with work that may not have ended");
+            }
+        }
+    }
+
     /// Drains the partitions side by side, then releases them with their last positions.
     async fn release(&mut self, partitions: &[u32], release: Release) {
         let mut draining = Vec::new();
@@ -247,6 +282,7 @@ impl Owned {
             let latest = self.commits.revoke(partition);
             last.extend(drained.or(latest).map(|position| (partition, position)));
         }
+        self.rest(partitions).await;
         self.commits.settle().await;
         tracing::info!(topic = self.topic(), count = partitions.len(), "partitions released");
         release.done(last);

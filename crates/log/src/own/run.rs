@@ -1,7 +1,6 @@
 //! The task of one partition: runs the owner, starts it again after failures, stands still when its records are gone.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::{JoinError, JoinHandle};
@@ -98,7 +97,7 @@ impl Run {
 
     /// Data is gone, or the topic was made anew: never skipped, a person must decide.
     async fn stand_still(&self, error: &LogError) {
-        self.stopped.0.fetch_add(1, Ordering::Relaxed);
+        let _stands_still = self.stopped.one();
         loop {
             tracing::error!(
                 topic = self.group.subject.topic, partition = self.partition, %error,
@@ -109,6 +108,5 @@ impl Run {
                 () = self.asked_to_end() => break,
             }
         }
-        self.stopped.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -172,6 +172,45 @@ async fn i11_a_release_waits_for_the_commit_that_is_on_its_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn i11_a_group_is_asked_behind_a_commit_that_is_on_its_way() {
+    let mut rig = Rig::start();
+    let [turn] = rig.assign([0]).await;
+    turn.claim.position.set(at(5));
+    let commit = rig.commit().await;
+    let released = rig.revoke(&[0]).await;
+    turn.result.send(Ok(None)).expect("it runs");
+    within("the release", released).await.expect("released although the commit never ended");
+
+    let [next] = rig.assign([0]).await;
+    let asking = tokio::spawn(async move { next.claim.find_position().await });
+    tokio::time::sleep(HOUR).await;
+    assert_eq!(rig.log.asked.load(Ordering::Relaxed), 0, "the answer could be older than the commit");
+    commit.accept();
+    assert_eq!(within("the answer", asking).await.expect("no panic").at, at(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn i12_a_release_waits_for_what_the_next_owner_is_not_told_of() {
+    let mut rig = Rig::start();
+    let [first, second] = rig.assign([0, 1]).await;
+    let runs_on = rig.rests.clone().acquire_owned().await.expect("open");
+    let mut released = rig.revoke(&[0]).await;
+    first.result.send(Ok(Some(at(9)))).expect("it runs");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(released.try_recv().is_err(), "something may still be at work");
+    drop(runs_on);
+    assert_eq!(within("the release", released).await, Ok(vec![(0, at(9))]));
+
+    // It does not wait for ever: the group puts out a member that does not answer.
+    let _runs_on = rig.rests.clone().acquire_owned().await.expect("open");
+    let begun = Instant::now();
+    let released = rig.revoke(&[1]).await;
+    second.result.send(Ok(Some(at(3)))).expect("it runs");
+    assert_eq!(within("the release", released).await, Ok(vec![(1, at(3))]));
+    assert!(begun.elapsed() < crate::port::RELEASE_WAIT);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hand_over_that_takes_too_long_is_cut_for_all_partitions_together() {
     let mut rig = Rig::start();
     let turns = rig.assign([0, 1, 2, 3]).await;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -140,19 +140,27 @@ pub(super) struct Turn {
     pub(super) result: oneshot::Sender<Owning>,
 }
 
-struct Handed(mpsc::Sender<Turn>);
+struct Handed {
+    turns: mpsc::Sender<Turn>,
+    /// None are free while a test lets something run on.
+    rests: Arc<Semaphore>,
+}
 
 #[async_trait]
 impl Owner for Handed {
     async fn own(&self, claim: Claim) -> Owning {
         let cut = claim.cut.clone();
         let (result, given) = oneshot::channel();
-        self.0.send(Turn { claim, result }).await.map_err(|_| LogError::Closed)?;
+        self.turns.send(Turn { claim, result }).await.map_err(|_| LogError::Closed)?;
         tokio::select! {
             biased;
             given = given => given.unwrap_or(Err(LogError::Closed)),
             () = cut.cancelled() => Ok(None),
         }
+    }
+
+    async fn rest(&self, _: u32) {
+        drop(self.rests.acquire().await);
     }
 }
 
@@ -162,6 +170,7 @@ pub(super) struct Rig {
     events: mpsc::Sender<GroupEvent>,
     commits: mpsc::Receiver<Commit>,
     turns: mpsc::Receiver<Turn>,
+    pub(super) rests: Arc<Semaphore>,
     sequence: u64,
     _role: JoinHandle<Result<(), LogError>>,
 }
@@ -190,9 +199,10 @@ impl Rig {
             stopped: StoppedPartitions::default(),
         };
         let subject = Subject { topic: "t".to_owned(), group: "g".to_owned() };
-        let role =
-            own_partitions(log.clone(), subject, Arc::new(Handed(turn)), options, CancellationToken::new());
-        Self { log, events, commits, turns, sequence: 0, _role: tokio::spawn(role) }
+        let rests = Arc::new(Semaphore::new(1));
+        let owner = Arc::new(Handed { turns: turn, rests: rests.clone() });
+        let role = own_partitions(log.clone(), subject, owner, options, CancellationToken::new());
+        Self { log, events, commits, turns, rests, sequence: 0, _role: tokio::spawn(role) }
     }
 
     /// Assigns partitions and takes their claims, in order.
