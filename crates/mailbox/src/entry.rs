@@ -51,6 +51,47 @@ pub enum Kind {
         /// The delivery.
         source: Source,
     },
+    /// The process outlived a trial, or the delivery goes without one.
+    TrialEnded {
+        /// The delivery.
+        source: Source,
+        /// What came of it.
+        how: TrialEnd,
+    },
+    /// From here on deliveries go without trials.
+    IsolationEnded,
+}
+
+/// What came of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrialEnd {
+    /// There was an attempt, and the process lives.
+    Survived,
+    /// There was no attempt.
+    NotTried,
+    /// The delivery is in quarantine, for the deaths of its trials before.
+    Condemned,
+}
+
+impl TrialEnd {
+    /// All of them.
+    pub const ALL: [TrialEnd; 3] = [TrialEnd::Survived, TrialEnd::NotTried, TrialEnd::Condemned];
+
+    /// Its stable code.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            TrialEnd::Survived => "survived",
+            TrialEnd::NotTried => "not_tried",
+            TrialEnd::Condemned => "condemned",
+        }
+    }
+
+    /// The one that has this code.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|end| end.code() == code)
+    }
 }
 
 /// A member takes the partition over.
@@ -60,6 +101,8 @@ pub struct Claim {
     pub member: String,
     /// Unlike that of any other claim.
     pub nonce: u64,
+    /// The run of a program that claims: another one after each start. 0: not known.
+    pub process: u64,
 }
 
 /// How a parked delivery joins the backlog of its mailbox (the chain rule, I4).
@@ -172,6 +215,8 @@ pub struct Snapshot {
     pub mark: Option<crate::checkpoint::Mark>,
     /// Takeovers in a row that followed an owner that ended without a word, with no progress between them.
     pub unclean: u32,
+    /// What trials have shown.
+    pub trials: crate::trials::Trials,
     /// The mailboxes with a backlog or deliveries aside.
     pub backlogs: Vec<(MailboxKey, crate::backlog::Backlog)>,
 }

@@ -7,8 +7,9 @@ use mailrail_types::MailboxKey;
 
 use crate::backlog::{Backlog, SetAside};
 use crate::checkpoint::Mark;
-use crate::entry::{Aside, Entry, Head, Hold, Kind, Park, Place, Snapshot, Source, State, Unfinished};
+use crate::entry::{Aside, Claim, Entry, Head, Hold, Kind, Park, Place, Snapshot, Source, State, Unfinished};
 use crate::rules::Rules;
+use crate::trials::Trials;
 
 /// What an entry is to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +45,10 @@ pub struct Fold {
     done_below: Option<Source>,
     mark: Option<Mark>,
     unclean: u32,
-    trial: Option<Source>,
+    trials: Trials,
     claimed: bool,
+    /// The process of the owner before the latest claim has died, as far as it is known.
+    died: bool,
     handed_off: bool,
     /// Whether the epoch before the latest claim ended with a hand-off.
     was_handed_off: bool,
@@ -74,8 +77,9 @@ impl Fold {
             done_below: None,
             mark: None,
             unclean: 0,
-            trial: None,
+            trials: Trials::default(),
             claimed: from > 0,
+            died: false,
             handed_off: false,
             was_handed_off: false,
             unfinished: Vec::new(),
@@ -88,8 +92,8 @@ impl Fold {
     pub fn apply(&mut self, place: Place, entry: &Entry) -> Verdict {
         debug_assert!(place >= self.next, "journal place {place} was read twice");
         self.next = place + 1;
-        if let Kind::Claim(_) = entry.kind {
-            self.claim(place);
+        if let Kind::Claim(claim) = &entry.kind {
+            self.claim(place, claim);
             return Verdict::Valid;
         }
         // A claim that was trimmed away is known by the entries under it: a claim is older than what it covers.
@@ -120,13 +124,22 @@ impl Fold {
                 self.unfinished.clone_from(unfinished);
             }
             Kind::Snapshot(part) => self.take_part(place, entry.epoch, part),
-            Kind::Trial { source } => self.trial = Some(*source),
+            Kind::Trial { source } => self.trials.running = Some(*source),
+            Kind::TrialEnded { source, how } => self.trials.ended(*source, *how),
+            Kind::IsolationEnded => self.trials.condemned.clear(),
         }
         Verdict::Valid
     }
 
-    fn claim(&mut self, place: Place) {
+    fn claim(&mut self, place: Place, claim: &Claim) {
         self.epoch = place;
+        // The first claim of all follows nobody.
+        self.died = self.trials.claimed(claim, self.handed_off) && self.claimed;
+        self.unclean = match () {
+            () if self.handed_off => 0,
+            () if self.died => self.unclean.saturating_add(1),
+            () => self.unclean,
+        };
         self.claimed = true;
         self.building = None;
         self.was_handed_off = self.handed_off;
@@ -203,6 +216,7 @@ impl Fold {
         self.done_below = Some(part.done_below);
         self.mark = part.mark;
         self.unclean = part.unclean;
+        self.trials.clone_from(&part.trials);
         if let Some(whole) = self.building.take() {
             self.snapshot = Some(whole.at);
             self.backlogs = whole.backlogs;
@@ -296,16 +310,35 @@ impl Fold {
         self.was_handed_off
     }
 
-    /// Unclean takeovers in a row without progress, as the newest snapshot counts them.
+    /// Whether the owner before the last claim died with its process, as far as the journal tells.
+    #[must_use]
+    pub fn follows_a_death(&self) -> bool {
+        self.died
+    }
+
+    /// Owners in a row whose process has died, since the newest snapshot, with those that it tells of.
     #[must_use]
     pub fn unclean(&self) -> u32 {
         self.unclean
     }
 
-    /// The last delivery that was tried in isolation.
+    /// Whether the owner before the latest claim died: it said no last word, and its process does not live.
     #[must_use]
-    pub fn trial(&self) -> Option<Source> {
-        self.trial
+    pub fn has_died(&self) -> bool {
+        self.died
+    }
+
+    /// What trials have shown.
+    #[must_use]
+    pub fn trials(&self) -> &Trials {
+        &self.trials
+    }
+
+    /// Keeps those suspects that are still to be delivered.
+    pub(crate) fn keep_suspects(&mut self, is_open: impl Fn(&Self, Source) -> bool) {
+        let mut trials = std::mem::take(&mut self.trials);
+        trials.deaths.retain(|source, _| is_open(self, *source));
+        self.trials = trials;
     }
 
     /// Attempts that an owner before may still run: what the last hand-over says. Those whose time has passed are over.

@@ -7,6 +7,7 @@ use mailrail_types::Timestamp;
 
 use crate::backlog::Backlog;
 use crate::entry::{Cursor, Drained, Hold, Place, Source};
+use crate::flying::OrderKey;
 
 /// How a mailbox is drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +24,26 @@ impl Traits {
     /// In order, one at a time.
     pub const STRICT: Traits = Traits { threads: 1, tolerant: false, priority: 5 };
 
-    /// Attempts at a time, as the mode allows, and as there is room for those that fail.
-    pub(crate) fn flights_max(self, has_room_aside: bool) -> usize {
-        if self.tolerant && has_room_aside { self.threads.max(1) } else { 1 }
+    /// Attempts at a time, as the mode allows.
+    pub(crate) fn attempts_max(self) -> usize {
+        if self.tolerant { self.threads.max(1) } else { 1 }
     }
+
+    /// Attempts at a time, as there is room for those that fail.
+    pub(crate) fn flights_max(self, has_room_aside: bool) -> usize {
+        if has_room_aside { self.attempts_max() } else { 1 }
+    }
+}
+
+/// What an owner must know of the content of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Its size.
+    pub bytes: usize,
+    /// What it is about; `None`: it is in nobody's way.
+    pub key: Option<OrderKey>,
+    /// How its mailbox is drained.
+    pub traits: Traits,
 }
 
 /// How a delivery of the backlog stands whose content is at hand.
@@ -50,6 +67,7 @@ pub(crate) struct Ahead {
     pub(crate) at: Place,
     pub(crate) epoch: Place,
     pub(crate) bytes: usize,
+    pub(crate) key: Option<OrderKey>,
     pub(crate) turn: Turn,
 }
 
@@ -87,6 +105,8 @@ pub(crate) struct Lane {
     pub(crate) ahead: VecDeque<Ahead>,
     pub(crate) ahead_bytes: usize,
     pub(crate) rest: Rest,
+    /// The next of the rest has no place beside what is at hand: it is read when some of that has gone.
+    pub(crate) is_crowded: bool,
     /// Ended, and not written yet.
     pub(crate) unsaved: Option<Drained>,
     /// The last delivery of the lowest stretch that has ended, with all before it.
@@ -122,6 +142,7 @@ impl Lane {
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             rest: rest.map_or(Rest::None, |s| Rest::From { next: s.next, after: s.drained }),
+            is_crowded: false,
             unsaved: None,
             through: stretches.first().and_then(|s| s.drained),
             follows: stretches.first().map(|s| s.next),

@@ -9,32 +9,40 @@
 //! offsets, so that its bitmap always fits the commit metadata, and metadata that cannot be read means that nothing is
 //! done; I2b, an offset that the log never gave counts as done; I4, an entry under an older claim, or out of its chain, is
 //! void for every reader; I6, a blocked mailbox has one cursor for each stretch, however much it holds; I7, nothing
-//! overtakes; I8, nothing that waits or takes long holds the commit; I12, a strict mailbox has one attempt at a time; I13,
-//! attempts are in the journal before the next one starts.
+//! overtakes; I8, nothing that waits or takes long holds the commit; I12, a strict mailbox has one attempt at a time, and I12b, any
+//! mailbox one of an ordering key; I13,
+//! attempts are in the journal before the next one starts; I16, after crashes without progress one delivery is tried at a
+//! time, and what kills its process is found.
 //!
 //! **Deliberately absent**: I/O, clocks, async, randomness, and what a delivery is.
 
 mod backlog;
 mod checkpoint;
 mod entry;
+mod flying;
 mod fold;
 mod lane;
 mod protocol;
 mod ready;
 mod recent;
 mod rules;
+mod trials;
 mod window;
 
 pub use backlog::{Backlog, SetAside, Stretch};
 pub use checkpoint::{Checkpoint, DoneMap, Mark, SPAN_MAX};
 pub use entry::{
     Aside, Claim, Cursor, Drained, Entry, Head, Hold, Kind, Link, Park, Place, Snapshot, Source, State,
-    Unfinished,
+    TrialEnd, Unfinished,
 };
+pub use flying::OrderKey;
 pub use fold::{Fold, Verdict};
-pub use lane::Traits;
-pub use protocol::{AtHand, Config, Fenced, Offered, Protocol, Scanned, Settlement, Started};
+pub use lane::{Shape, Traits};
+pub use protocol::{
+    AtHand, Config, Fenced, ISOLATED_ATTEMPTS, Offered, Protocol, Scanned, Settlement, Started, UNCLEAN_MAX,
+};
 pub use ready::TURNS_FOR_OTHERS;
 pub use recent::RecentIds;
 pub use rules::Rules;
+pub use trials::{CONDEMNED_MAX, TRIALS_MAX, Trials};
 pub use window::Limits;

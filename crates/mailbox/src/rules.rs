@@ -30,10 +30,18 @@ pub struct Rules {
     pub lease: bool,
     /// I12: one attempt at a time in a strict mailbox.
     pub one_flight: bool,
+    /// I12b: one attempt of an ordering key at a time.
+    pub one_key: bool,
     /// I13: the attempts of a delivery are in the journal before the next one starts.
     pub durable_attempts: bool,
     /// I14: the window is bounded.
     pub bounded: bool,
+    /// I16: after crashes without progress one delivery is tried at a time.
+    pub isolates: bool,
+    /// I16: that a delivery is tried is in the journal before its attempt starts.
+    pub trial_first: bool,
+    /// I16: a delivery is to blame after several trials, not after one.
+    pub trials_repeat: bool,
 }
 
 impl Rules {
@@ -52,8 +60,12 @@ impl Rules {
         trim_below_pins: true,
         lease: true,
         one_flight: true,
+        one_key: true,
         durable_attempts: true,
         bounded: true,
+        isolates: true,
+        trial_first: true,
+        trials_repeat: true,
     };
 }
 

@@ -6,6 +6,7 @@ use mailrail_types::Timestamp;
 
 use crate::checkpoint::{DoneMap, SPAN_MAX};
 use crate::entry::{Head, Source};
+use crate::flying::OrderKey;
 
 /// How much a window may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,7 @@ pub(crate) enum Slot {
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) bytes: usize,
+    pub(crate) key: Option<OrderKey>,
     pub(crate) since: Timestamp,
     pub(crate) slot: Slot,
 }
@@ -149,10 +151,11 @@ impl Window {
     pub(crate) fn done(&self) -> DoneMap {
         let floor = self.floor();
         let mut done = DoneMap::new(floor);
-        for at in floor..self.next.min(floor.saturating_add(SPAN_MAX)) {
-            if !self.open.contains_key(&at) {
-                done.mark(at);
-            }
+        let end = self.next.min(floor.saturating_add(SPAN_MAX));
+        let mut from = floor;
+        for open in self.open.range(floor..end).map(|(open, _)| *open).chain([end]) {
+            (from..open).for_each(|at| done.mark(at));
+            from = open + 1;
         }
         // What was marked beyond, and is not read again yet, stays marked.
         for at in self.already_done.marks().filter(|at| *at >= self.next) {

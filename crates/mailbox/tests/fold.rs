@@ -16,7 +16,7 @@ fn hold() -> Hold {
 }
 
 fn claim() -> Entry {
-    Entry { epoch: 0, kind: Kind::Claim(Claim { member: "a".to_owned(), nonce: 1 }) }
+    Entry { epoch: 0, kind: Kind::Claim(Claim { member: "a".to_owned(), nonce: 1, process: 0 }) }
 }
 
 fn park(epoch: Place, source: u64, link: Link) -> Entry {
@@ -209,7 +209,7 @@ proptest! {
                 let mut later = Fold::new(start);
                 let parts = u32::try_from(chunks.len()).expect("few");
                 for (part, backlogs) in (0..).zip(chunks) {
-                    let part = Snapshot { part, parts, done_below: 0, mark: None, unclean: 0, backlogs };
+                    let part = Snapshot { part, parts, done_below: 0, mark: None, unclean: 0, trials: mailrail_mailbox::Trials::default(), backlogs };
                     let entry = Entry { epoch: whole.epoch(), kind: Kind::Snapshot(part) };
                     whole.apply(place, &entry);
                     later.apply(place, &entry);

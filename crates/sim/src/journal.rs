@@ -14,6 +14,7 @@ mod event;
 mod failure;
 mod group;
 mod hand_over;
+mod isolation;
 mod mutation;
 mod oracle;
 mod owner;

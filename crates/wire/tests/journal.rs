@@ -69,8 +69,20 @@ fn snapshot() -> Kind {
         done_below: 57,
         mark: Some(Mark { offset: 56, appended_at: Timestamp(1_796_029_236_000) }),
         unclean: 1,
+        trials: Trials::default(),
         backlogs: vec![(mailbox(), backlog)],
     })
+}
+
+fn snapshot_with_trials() -> Kind {
+    let trials = Trials {
+        process: 0x5eed,
+        running: Some(57),
+        deaths: BTreeMap::from([(57, 2), (60, 1)]),
+        condemned: BTreeSet::from([40, 41]),
+    };
+    let Kind::Snapshot(snapshot) = snapshot() else { unreachable!("it is one") };
+    Kind::Snapshot(Snapshot { trials, backlogs: Vec::new(), ..snapshot })
 }
 
 fn hand_off() -> Kind {
@@ -80,7 +92,7 @@ fn hand_off() -> Kind {
 
 /// One entry of each kind, all that it may hold in it, under the name of its fixture.
 fn entries() -> Vec<(&'static str, Entry)> {
-    let claim = Claim { member: "deliver-0".into(), nonce: 0x0123_4567_89ab_cdef };
+    let claim = Claim { member: "deliver-0".into(), nonce: 0x0123_4567_89ab_cdef, process: 0 };
     let of_owner = [
         ("park-first", park(Link::First, HoldReason::Paused)),
         ("park-after", park(Link::After(40), HoldReason::BehindHead)),
@@ -92,10 +104,16 @@ fn entries() -> Vec<(&'static str, Entry)> {
         ("aside-ended", Kind::AsideEnded { mailbox: mailbox(), source: 41 }),
         ("hand-off", hand_off()),
         ("snapshot", snapshot()),
+        ("snapshot-trials", snapshot_with_trials()),
         ("trial", Kind::Trial { source: 41 }),
+        ("trial-ended", Kind::TrialEnded { source: 41, how: TrialEnd::Condemned }),
+        ("isolation-ended", Kind::IsolationEnded),
     ];
     let of_owner = of_owner.map(|(name, kind)| (name, Entry { epoch: 17, kind }));
-    [("claim", Entry { epoch: 0, kind: Kind::Claim(claim) })].into_iter().chain(of_owner).collect()
+    let of_process = Claim { process: 0x5eed, ..claim.clone() };
+    let claims = [("claim", claim), ("claim-process", of_process)];
+    let claims = claims.map(|(name, claim)| (name, Entry { epoch: 0, kind: Kind::Claim(claim) }));
+    claims.into_iter().chain(of_owner).collect()
 }
 
 /// The content that such an entry holds: a delivery as its record came.
@@ -174,7 +192,7 @@ fn put_message(tag: u32, message: &[u8], out: &mut BytesMut) {
 fn a_kind_of_a_newer_version_stops_the_reader() {
     let mut record = BytesMut::new();
     uint64::encode(1, &17, &mut record);
-    put_message(11, b"\x08\x29", &mut record);
+    put_message(13, b"\x08\x29", &mut record);
     let error = decode_entry(&record.freeze()).expect_err("a kind that nobody knows");
     assert!(matches!(error, Error::Field { field: "kind", .. }), "{error}");
 }
@@ -222,10 +240,12 @@ fn schema(message: &str) -> (&'static [(u32, &'static str)], &'static [u32]) {
                 (8, "HandOff"),
                 (9, "Snapshot"),
                 (10, "Trial"),
+                (11, "TrialEnded"),
+                (12, "IsolationEnded"),
             ],
             &[],
         ),
-        "Claim" => (&[], &[1]),
+        "Claim" => (&[], &[1, 3]),
         "Park" => (&[(6, "Hold")], &[]),
         "Hold" => (&[], &[1]),
         "State" => (&[(2, "Drained"), (3, "Head")], &[2, 3]),
@@ -234,7 +254,7 @@ fn schema(message: &str) -> (&'static [(u32, &'static str)], &'static [u32]) {
         "History" => (&[], &[2, 3, 4]),
         "Aside" => (&[(2, "Head")], &[]),
         "HandOff" => (&[(1, "Unfinished")], &[1]),
-        "Snapshot" => (&[(5, "Backlog"), (6, "Mark")], &[5, 6]),
+        "Snapshot" => (&[(5, "Backlog"), (6, "Mark"), (9, "Suspect")], &[5, 6, 7, 8, 9, 10]),
         "Backlog" => (&[(2, "Stretch"), (3, "Head"), (4, "SetAside")], &[2, 3, 4]),
         "Stretch" => (&[(4, "Cursor")], &[3]),
         "SetAside" => (&[(2, "Head")], &[]),

@@ -16,6 +16,8 @@ impl Protocol {
     pub(super) fn advance_past(&mut self, mailbox: &MailboxKey, now: Timestamp, kept: Option<Source>) {
         let Some(lane) = self.lanes.get_mut(mailbox) else { return };
         let was_saved = lane.unsaved.is_none();
+        let was_crowded =
+            lane.is_crowded && lane.ahead.front().is_some_and(|a| a.turn == Turn::Ended { recorded: true });
         while lane.ahead.front().is_some_and(|ahead| ahead.turn == Turn::Ended { recorded: true }) {
             let Some(ended) = lane.ahead.pop_front() else { break };
             lane.ahead_bytes = lane.ahead_bytes.saturating_sub(ended.bytes);
@@ -29,6 +31,12 @@ impl Protocol {
             (lane.through, lane.follows) = (Some(ended.source), Some(next));
             lane.unsaved = Some(Drained { through: ended.source, next, count });
         }
+        if was_crowded {
+            // There may be a place for what follows now.
+            lane.is_crowded = false;
+            self.make_ready(mailbox);
+        }
+        let Some(lane) = self.lanes.get_mut(mailbox) else { return };
         let Some(unsaved) = lane.unsaved else {
             self.end_backlog_now(mailbox);
             return;
@@ -140,6 +148,7 @@ impl Protocol {
         let lane = self.lane(mailbox);
         let is_fair = lane.ahead.is_empty() || lane.ahead_bytes + ahead.bytes <= of_mailbox;
         let keep = must || (!far && fits && is_fair);
+        lane.is_crowded = !keep && !is_fair;
         if keep {
             lane.ahead_bytes += ahead.bytes;
             let bytes = ahead.bytes;
@@ -163,5 +172,6 @@ impl Protocol {
             self.forgotten.push(ahead.source);
         }
         lane.ahead_bytes = 0;
+        lane.is_crowded = false;
     }
 }

@@ -95,8 +95,10 @@ impl Protocol {
             Kind::Aside(aside) => self.aside_applied(place, aside, now),
             Kind::Snapshot(_) => self.snapshot_applied(),
             Kind::AsideEnded { source, .. } => self.aside_ended(*source),
-            Kind::Claim(_) | Kind::HandOff(_) | Kind::Trial { .. } => {}
+            Kind::Trial { source } => self.trial_applied(*source),
+            Kind::Claim(_) | Kind::HandOff(_) | Kind::TrialEnded { .. } | Kind::IsolationEnded => {}
         }
+        self.leave_isolation_when_done();
         Ok(())
     }
 
@@ -104,6 +106,7 @@ impl Protocol {
         let (source, mailbox) = (park.source, &park.mailbox);
         let open = self.window.remove(source);
         let bytes = open.as_ref().map_or(0, |open| open.bytes);
+        let key = open.as_ref().and_then(|open| open.key);
         let meanwhile = match open.map(|open| open.slot) {
             Some(Slot::Parking(meanwhile)) => meanwhile,
             _ => Meanwhile::default(),
@@ -129,7 +132,7 @@ impl Protocol {
         };
         // What follows one that runs is found only behind it.
         let must = !matches!(turn, Turn::Queued { .. }) || !lane.parked_running.is_empty();
-        let ahead = Ahead { source, after: after(park.link), at: place, epoch, bytes, turn };
+        let ahead = Ahead { source, after: after(park.link), at: place, epoch, bytes, key, turn };
         let mut kept = false;
         if lowest.is_some_and(|stretch| stretch.covers(source)) {
             lane.stretch_ended = false;
@@ -179,7 +182,7 @@ impl Protocol {
         self.asides_sent = self.asides_sent.saturating_sub(1);
         let lane = self.lane(mailbox);
         lane.leaving = lane.leaving.saturating_sub(1);
-        let priority = lane.traits.priority;
+        let traits = lane.traits;
         let mut live = LiveAside {
             mailbox: mailbox.clone(),
             content: aside.content.unwrap_or(place),
@@ -187,7 +190,8 @@ impl Protocol {
             hold: aside.head.hold,
             running: false,
             saving: 0,
-            priority,
+            key: None,
+            traits,
         };
         if aside.content.is_some() {
             self.passed_over(source, mailbox, &mut live, now);
@@ -216,6 +220,7 @@ impl Protocol {
         if let Some(ahead) = lane.turn_of(source) {
             ahead.turn = Turn::Ended { recorded: true };
             // The content goes with it.
+            live.key = ahead.key;
             live.bytes = Some(std::mem::take(&mut ahead.bytes));
             lane.ahead_bytes = lane.ahead_bytes.saturating_sub(live.bytes.unwrap_or(0));
         }
@@ -223,7 +228,9 @@ impl Protocol {
     }
 
     fn left_window(&mut self, source: Source, mailbox: &MailboxKey, live: &mut LiveAside) {
-        let bytes = self.window.get(source).map_or(0, |open| open.bytes);
+        let open = self.window.get(source);
+        let bytes = open.map_or(0, |open| open.bytes);
+        live.key = open.and_then(|open| open.key);
         self.content += bytes;
         live.bytes = Some(bytes);
         let Some(flight) = self.flights.get(&source) else { return };

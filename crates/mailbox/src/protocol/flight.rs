@@ -5,7 +5,8 @@ use mailrail_types::{History, HoldReason, MailboxKey, Timestamp};
 use super::Protocol;
 use super::start::Started;
 use crate::entry::{Aside, Drained, Head, Hold, Kind, Place, Source};
-use crate::lane::Turn;
+use crate::flying::OrderKey;
+use crate::lane::{Traits, Turn};
 use crate::ready::Item;
 use crate::window::Slot;
 
@@ -55,7 +56,9 @@ pub(super) struct LiveAside {
     pub(super) running: bool,
     /// Entries about it that were not read back yet (I13).
     pub(super) saving: usize,
-    pub(super) priority: u8,
+    /// What it is about, and how its mailbox is drained; known once its content was at hand.
+    pub(super) key: Option<OrderKey>,
+    pub(super) traits: Traits,
 }
 
 /// Where a delivery stands that an attempt was made of.
@@ -88,6 +91,8 @@ impl Protocol {
         if !flight.ended {
             self.flights.remove(&source);
         }
+        let waited = self.flying.end(&mailbox, source);
+        self.trial_settled(source, &settlement);
         let stand = self.stand(source, &mailbox);
         if !matches!(stand, Some(Stand::Aside)) {
             let lane = self.lane(&mailbox);
@@ -103,7 +108,21 @@ impl Protocol {
             Some(Stand::Aside) => self.settle_aside(source, settlement, now),
             None => debug_assert!(false, "{source} stands nowhere"),
         }
-        self.make_ready(&mailbox);
+        self.let_go(&mailbox, &waited.0, waited.1);
+    }
+
+    /// An attempt is over: another one of the mailbox may go, or one of `waited`, which stand aside and waited for that;
+    /// `first`: they are asked first.
+    fn let_go(&mut self, mailbox: &MailboxKey, waited: &[Source], first: bool) {
+        if !first {
+            self.make_ready(mailbox);
+        }
+        for source in waited {
+            if let Some(aside) = self.asides.get(source) {
+                self.ready.push(aside.traits.priority, Item::Aside(*source));
+            }
+        }
+        self.make_ready(mailbox);
     }
 
     fn settle_window(&mut self, source: Source, mailbox: &MailboxKey, came: Settlement, now: Timestamp) {
@@ -277,6 +296,7 @@ impl Protocol {
         if let Some(flight) = flight {
             self.settle_down(&flight.mailbox);
         }
+        self.leave_isolation_when_done();
     }
 
     /// The end of a delivery aside was read back.
@@ -286,6 +306,10 @@ impl Protocol {
             self.window.mark_done(source);
             self.wanting_asides.remove(&aside.content);
             self.forget_aside(source, aside.bytes);
+            if self.lanes.contains_key(&aside.mailbox) {
+                // There is room for another one: more may run.
+                self.make_ready(&aside.mailbox);
+            }
         }
     }
 
@@ -301,12 +325,20 @@ impl Protocol {
         if aside.running || aside.hold.until > now || aside.saving > 0 || aside.bytes.is_none() {
             return None;
         }
+        let (mailbox, key, most) = (aside.mailbox.clone(), aside.key, aside.traits.attempts_max());
+        let full = self.flying.count(&mailbox) >= most && self.rules.one_flight;
+        if full || (self.flying.has(&mailbox, key) && self.rules.one_key) {
+            self.flying.wait(&mailbox, source);
+            return None;
+        }
         aside.running = true;
-        let mailbox = aside.mailbox.clone();
         let deadline = now.plus(self.config.attempt_timeout);
         self.flights.insert(source, Flight::new(&mailbox, deadline));
+        self.flying.start(&mailbox, source, key, true, now);
+        self.timers.slow(now.plus(self.config.park_after), source);
         let stood = self.fold.backlog(&mailbox).and_then(|backlog| backlog.asides.get(&source));
-        Some(Started { source, history: stood.and_then(|aside| aside.head.history.clone()) })
+        let history = stood.and_then(|aside| aside.head.history.clone());
+        Some(Started { source, history, condemned: false })
     }
 
     /// The time of a delivery aside has come: its content is fetched when it is not at hand.
@@ -314,7 +346,7 @@ impl Protocol {
         if !self.asides.contains_key(&source) {
             let stood = self.fold.backlog(mailbox).and_then(|backlog| backlog.asides.get(&source));
             let Some(stood) = stood else { return };
-            let priority = self.lanes.get(mailbox).map_or(5, |lane| lane.traits.priority);
+            let traits = self.lanes.get(mailbox).map_or(Traits::STRICT, |lane| lane.traits);
             let live = LiveAside {
                 mailbox: mailbox.clone(),
                 content: stood.content,
@@ -322,7 +354,8 @@ impl Protocol {
                 hold: stood.head.hold,
                 running: false,
                 saving: 0,
-                priority,
+                key: None,
+                traits,
             };
             self.asides.insert(source, live);
         }
@@ -330,7 +363,7 @@ impl Protocol {
         if aside.hold.until > now {
             self.timers.aside(aside.hold.until, mailbox, source);
         } else if aside.bytes.is_some() {
-            self.ready.push(aside.priority, Item::Aside(source));
+            self.ready.push(aside.traits.priority, Item::Aside(source));
         } else {
             self.wanting_asides.insert(aside.content, source);
         }

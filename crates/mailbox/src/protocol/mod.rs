@@ -6,6 +6,7 @@
 mod backlog;
 mod entries;
 mod flight;
+mod isolation;
 mod offer;
 mod park;
 mod scan;
@@ -21,6 +22,7 @@ use mailrail_types::{HoldReason, MailboxKey, Timestamp};
 
 use crate::checkpoint::{Checkpoint, Mark};
 use crate::entry::{Entry, Hold, Place, Source, Unfinished};
+use crate::flying::Flying;
 use crate::fold::Fold;
 use crate::lane::{Lane, Traits};
 use crate::ready::{Item, Ready};
@@ -28,12 +30,14 @@ use crate::rules::Rules;
 use crate::window::{Limits, Window};
 
 use flight::{Flight, LiveAside};
+use isolation::Isolation;
 use scan::Scan;
 use snapshot::{PART_MAX, SnapshotClock};
 use timer::Timers;
 
 pub use entries::Fenced;
 pub use flight::Settlement;
+pub use isolation::{ISOLATED_ATTEMPTS, UNCLEAN_MAX};
 pub use offer::Offered;
 pub use scan::Scanned;
 pub use start::Started;
@@ -113,6 +117,8 @@ pub struct Protocol {
     timers: Timers,
     /// Attempts that run or whose end is not recorded yet.
     flights: BTreeMap<Source, Flight>,
+    /// Attempts that run.
+    flying: Flying,
     asides: BTreeMap<Source, LiveAside>,
     /// Deliveries aside whose entry is on the way.
     asides_sent: usize,
@@ -130,6 +136,9 @@ pub struct Protocol {
     forgotten: Vec<Source>,
     content: usize,
     snapshots: SnapshotClock,
+    isolation: Isolation,
+    /// Where the deliveries were done at the takeover.
+    taken_from: Source,
     /// Attempts that an owner before may still run. No snapshot is written while there are any: it would hide them.
     inherited: Vec<Unfinished>,
     /// Newest snapshot of the journal that was read whole.
@@ -161,7 +170,9 @@ impl Protocol {
             epoch,
             "a claim is restored when the journal was read through it (I3)"
         );
+        let mut fold = fold;
         let unclean = Self::unclean_takeovers(&fold, &from);
+        let isolation = Isolation::at_takeover(&mut fold, &from, unclean, rules);
         let mut new = Self {
             config,
             rules,
@@ -175,6 +186,7 @@ impl Protocol {
             ready: Ready::default(),
             timers: Timers::default(),
             flights: BTreeMap::new(),
+            flying: Flying::default(),
             asides: BTreeMap::new(),
             asides_sent: 0,
             outbox: Vec::new(),
@@ -188,18 +200,22 @@ impl Protocol {
             forgotten: Vec::new(),
             content: 0,
             snapshots: SnapshotClock::new(now, unclean),
+            isolation,
+            taken_from: from.offset,
             inherited: Vec::new(),
             stopping: false,
             mark: from.mark,
         };
         new.set_timers(now);
+        new.end_left_trial();
         new
     }
 
-    /// How often in a row the partition was taken over from an owner that ended without a word, with no progress.
+    /// How often in a row the partition was taken over from an owner whose process had died, with no progress.
     fn unclean_takeovers(fold: &Fold, from: &Checkpoint) -> u32 {
-        let stood_still = fold.done_below() == Some(from.offset);
-        if fold.was_handed_off() || !stood_still { 0 } else { fold.unclean() + 1 }
+        // Nobody got as far as a first snapshot, or no further than to the newest.
+        let stood_still = fold.done_below().is_none_or(|done| done == from.offset);
+        if stood_still { fold.unclean() } else { 0 }
     }
 
     /// Everything parked gets its timer; a timer is all that a mailbox at rest needs.
@@ -213,12 +229,19 @@ impl Protocol {
                 self.timers.aside(aside.head.hold.until, mailbox, *source);
             }
         }
-        self.inherited = self.fold.unfinished().iter().filter(|left| left.until > now).cloned().collect();
-        for unfinished in &self.inherited {
-            // Its attempt may still run where it was started: nothing of the mailbox goes out before that is over.
-            let hold = Hold { reason: HoldReason::Unfinished, until: unfinished.until };
-            self.holds.insert(unfinished.mailbox.clone(), hold);
-            self.timers.due(unfinished.until, &unfinished.mailbox);
+        self.inherit(self.fold.unfinished().to_vec(), now);
+    }
+
+    /// Attempts of owners before this one that may still run where they were started: nothing of their mailboxes goes out
+    /// before they are over (I12). What the journal tells of is known; this is for what it does not. Before the first
+    /// [`Protocol::start`].
+    pub fn inherit(&mut self, unfinished: Vec<Unfinished>, now: Timestamp) {
+        for left in unfinished.into_iter().filter(|left| left.until > now) {
+            let held = self.holds.get(&left.mailbox).map(|hold| hold.until);
+            let until = held.map_or(left.until, |held| held.max(left.until));
+            self.holds.insert(left.mailbox.clone(), Hold { reason: HoldReason::Unfinished, until });
+            self.timers.due(until, &left.mailbox);
+            self.inherited.push(left);
         }
     }
 
@@ -254,8 +277,11 @@ impl Protocol {
     }
 
     fn make_ready(&mut self, mailbox: &MailboxKey) {
+        let one_flight = self.rules.one_flight;
         let lane = self.lane(mailbox);
-        if !lane.is_ready {
+        // What runs makes it ready again when it is settled; asked before, it would only take a permit and give it back.
+        let waits_for_flight = one_flight && !lane.traits.tolerant && lane.running > 0;
+        if !lane.is_ready && !waits_for_flight {
             lane.is_ready = true;
             let priority = lane.traits.priority;
             self.ready.push(priority, Item::Mailbox(mailbox.clone()));
@@ -333,6 +359,7 @@ impl Protocol {
     /// From here on nothing starts. What runs may finish.
     pub fn stop(&mut self) {
         self.stopping = true;
+        self.give_up_trial();
     }
 
     /// What the window holds: records, their bytes, and the offsets from the lowest that is not done to its end.

@@ -4,7 +4,7 @@ use mailrail_types::{HoldReason, MailboxKey, Timestamp};
 
 use super::Protocol;
 use crate::entry::{Hold, Link, Source};
-use crate::lane::Traits;
+use crate::lane::Shape;
 use crate::window::{Open, Slot};
 
 /// What became of an offered record.
@@ -34,14 +34,7 @@ impl Protocol {
     }
 
     /// Takes the next record of the deliveries. Offsets grow; those left out count as done (I2b).
-    pub fn offer(
-        &mut self,
-        source: Source,
-        mailbox: &MailboxKey,
-        bytes: usize,
-        traits: Traits,
-        now: Timestamp,
-    ) -> Offered {
+    pub fn offer(&mut self, source: Source, mailbox: &MailboxKey, shape: Shape, now: Timestamp) -> Offered {
         let fresh = self.window.admit(source);
         self.fetched_past(source);
         if !fresh {
@@ -55,8 +48,8 @@ impl Protocol {
             self.settle_down(mailbox);
             return Offered::Known;
         }
-        self.lane(mailbox).traits = traits;
-        let open = Open { bytes, since: now, slot: Slot::Queued };
+        self.lane(mailbox).traits = shape.traits;
+        let open = Open { bytes: shape.bytes, key: shape.key, since: now, slot: Slot::Queued };
         self.window.insert(source, open);
         match way {
             Way::Park(link) => {
@@ -79,7 +72,7 @@ impl Protocol {
         if !fresh {
             return Offered::Known;
         }
-        self.window.insert(source, Open { bytes, since: now, slot: Slot::Ended });
+        self.window.insert(source, Open { bytes, key: None, since: now, slot: Slot::Ended });
         Offered::Taken
     }
 

@@ -86,6 +86,23 @@ impl Protocol {
         self.send(Kind::Aside(Aside { mailbox: mailbox.clone(), content: None, head }));
     }
 
+    /// Parks what a tolerant mailbox has in the window when some of it can only wait for an attempt that has taken long:
+    /// because that is about the same, or because as many of them run as may (I8).
+    pub(super) fn park_what_is_stuck(&mut self, mailbox: &MailboxKey, now: Timestamp) {
+        let (long, parks) = (self.config.park_after, self.rules.slow_parks);
+        let lane = self.lanes.get(mailbox).filter(|lane| lane.traits.tolerant && parks);
+        let Some(lane) = lane.filter(|lane| !lane.queue.is_empty()) else { return };
+        let full = self.flying.count(mailbox) >= lane.traits.flights_max(self.has_room_aside(mailbox));
+        let all = full && self.flying.all_for(mailbox, long, now);
+        let is_stuck = |source: &Source| {
+            let queued = self.window.get(*source).filter(|open| open.slot == Slot::Queued);
+            queued.is_some_and(|open| all || self.flying.has_for(mailbox, open.key, long, now))
+        };
+        if lane.queue.iter().any(is_stuck) {
+            self.block(mailbox, Hold { reason: HoldReason::Slow, until: now });
+        }
+    }
+
     /// The window's part of a mailbox waits for `hold`. What waits for long is parked (I8).
     pub(super) fn hold(&mut self, mailbox: &MailboxKey, hold: Hold, now: Timestamp) {
         self.holds.insert(mailbox.clone(), hold);

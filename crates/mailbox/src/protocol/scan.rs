@@ -7,7 +7,7 @@ use mailrail_types::{MailboxKey, Timestamp};
 use super::Protocol;
 use super::entries::after;
 use crate::entry::{Cursor, Entry, Kind, Link, Park, Place, Source};
-use crate::lane::{Ahead, Rest, Traits, Turn};
+use crate::lane::{Ahead, Rest, Shape, Turn};
 use crate::ready::Item;
 
 /// A pass over the journal.
@@ -75,34 +75,33 @@ impl Protocol {
         }
     }
 
-    /// Takes the entry at `place` of a pass. `bytes`: the size of its content; `traits`: how its mailbox is drained.
-    pub fn scanned(
-        &mut self,
-        place: Place,
-        entry: &Entry,
-        bytes: usize,
-        traits: Option<Traits>,
-        now: Timestamp,
-    ) -> Scanned {
+    /// Takes the entry at `place` of a pass, and what its content is when it holds one.
+    pub fn scanned(&mut self, place: Place, entry: &Entry, shape: Option<Shape>, now: Timestamp) -> Scanned {
         let Some(mut scan) = self.scan.take() else { return Scanned::Passed };
         let mut wanted = None;
-        if let Some(source) = self.wanting_asides.remove(&place) {
-            wanted = self.aside_scanned(place, source, bytes, now);
+        if let Some(shape) = shape
+            && let Some(source) = self.wanting_asides.remove(&place)
+        {
+            wanted = self.aside_scanned(place, source, shape, now);
         }
         match &entry.kind {
             Kind::Claim(_) => scan.epoch = place,
             Kind::Park(park) => {
                 scan.epoch = scan.epoch.max(entry.epoch);
-                if entry.epoch == scan.epoch && self.is_next(&scan, park, place) {
+                if let Some(shape) = shape
+                    && entry.epoch == scan.epoch
+                    && self.is_next(&scan, park, place)
+                {
                     let found = Ahead {
                         source: park.source,
                         after: after(park.link),
                         at: place,
                         epoch: entry.epoch,
-                        bytes,
+                        bytes: shape.bytes,
+                        key: shape.key,
                         turn: Turn::Queued { until: Timestamp::ZERO },
                     };
-                    wanted = self.park_scanned(&mut scan, park, found, traits, now).or(wanted);
+                    wanted = self.park_scanned(&mut scan, park, found, shape, now).or(wanted);
                 }
             }
             _ => scan.epoch = scan.epoch.max(entry.epoch),
@@ -147,7 +146,7 @@ impl Protocol {
         scan: &mut Scan,
         park: &Park,
         found: Ahead,
-        traits: Option<Traits>,
+        shape: Shape,
         now: Timestamp,
     ) -> Option<Source> {
         let mailbox = &park.mailbox;
@@ -157,9 +156,7 @@ impl Protocol {
         let last = backlog.and_then(|b| b.stretches.first()).map_or(source, |stretch| stretch.last);
         // It stands beside its mailbox already: the backlog passes over it, whatever there is room for.
         let is_aside = backlog.is_some_and(|b| b.asides.contains_key(&source) || b.passed.contains(&source));
-        if let Some(traits) = traits {
-            self.lane(mailbox).traits = traits;
-        }
+        self.lane(mailbox).traits = shape.traits;
         let found =
             if is_aside { Ahead { bytes: 0, turn: Turn::Ended { recorded: true }, ..found } } else { found };
         let kept = self.keep_content(mailbox, found, is_aside, now);
@@ -183,7 +180,7 @@ impl Protocol {
         &mut self,
         place: Place,
         source: Source,
-        bytes: usize,
+        shape: Shape,
         now: Timestamp,
     ) -> Option<Source> {
         if !self.has_content_room() {
@@ -191,12 +188,13 @@ impl Protocol {
             return None;
         }
         let aside = self.asides.get_mut(&source)?;
+        (aside.traits, aside.key) = (shape.traits, shape.key);
         if aside.bytes.is_none() {
-            aside.bytes = Some(bytes);
-            self.content += bytes;
+            aside.bytes = Some(shape.bytes);
+            self.content += shape.bytes;
         }
         if aside.hold.until <= now && !aside.running {
-            self.ready.push(aside.priority, Item::Aside(source));
+            self.ready.push(aside.traits.priority, Item::Aside(source));
         } else {
             let (until, mailbox) = (aside.hold.until, aside.mailbox.clone());
             self.timers.aside(until, &mailbox, source);

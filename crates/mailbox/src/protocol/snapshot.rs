@@ -75,9 +75,14 @@ impl Protocol {
             ..self.snapshots
         };
         let parts = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
-        let (done_below, unclean) = (self.window.floor(), self.snapshots.unclean);
-        let mark = self.mark;
-        let part = |(part, backlogs)| Snapshot { part, parts, done_below, mark, unclean, backlogs };
+        let (done_below, mark) = (self.window.floor(), self.mark);
+        // What was done since the takeover is progress.
+        let unclean = if done_below > self.taken_from { 0 } else { self.snapshots.unclean };
+        let trials = self.fold.trials();
+        let part = |(part, backlogs)| {
+            let trials = trials.clone();
+            Snapshot { part, parts, done_below, mark, unclean, trials, backlogs }
+        };
         (0..)
             .zip(chunks)
             .map(|chunk| Entry { epoch: self.epoch, kind: Kind::Snapshot(part(chunk)) })

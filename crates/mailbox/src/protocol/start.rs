@@ -5,6 +5,7 @@ use mailrail_types::{History, MailboxKey, Timestamp};
 use super::Protocol;
 use super::flight::Flight;
 use crate::entry::{Source, State};
+use crate::flying::OrderKey;
 use crate::lane::{Rest, Turn};
 use crate::ready::Item;
 use crate::window::Slot;
@@ -16,6 +17,8 @@ pub struct Started {
     pub source: Source,
     /// Its attempts, where they are newer than its content says.
     pub history: Option<History>,
+    /// There is to be no attempt: it goes to quarantine, for every trial of it took the process with it (I16).
+    pub condemned: bool,
 }
 
 /// Where the next delivery of a mailbox stands.
@@ -28,7 +31,7 @@ impl Protocol {
     /// Whether something may be ready to start.
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        !self.stopping && !self.ready.is_empty()
+        !self.stopping && self.isolation.may_start(!self.ready.is_empty())
     }
 
     /// The next delivery to attempt, if one may go. From here to [`Protocol::settle`] nothing else of a strict mailbox goes
@@ -37,13 +40,18 @@ impl Protocol {
         if self.stopping || (!lease && self.rules.lease) {
             return None;
         }
+        if self.isolation.is_on() { self.start_in_isolation(now) } else { self.start_next(now) }
+    }
+
+    pub(super) fn start_next(&mut self, now: Timestamp) -> Option<Started> {
         while let Some(item) = self.ready.pop() {
             let started = match item {
                 Item::Mailbox(mailbox) => self.start_of_mailbox(&mailbox, now),
                 Item::Aside(source) => self.start_aside(source, now),
             };
-            if started.is_some() {
-                return started;
+            if let Some(mut started) = started {
+                started.condemned = self.isolation.condemns(started.source);
+                return Some(started);
             }
         }
         None
@@ -58,14 +66,15 @@ impl Protocol {
                 if let Some(open) = self.window.get_mut(source) {
                     open.slot = Slot::Running;
                 }
-                Some(Started { source, history: None })
+                Some(Started { source, history: None, condemned: false })
             }
             Some(Candidate::Backlog(source)) => {
                 let lane = self.lane(mailbox);
                 if let Some(ahead) = lane.turn_of(source) {
                     ahead.turn = Turn::Running;
                 }
-                Some(Started { source, history: self.history_of_head(mailbox, source) })
+                let history = self.history_of_head(mailbox, source);
+                Some(Started { source, history, condemned: false })
             }
             None => {
                 self.end_backlog_now(mailbox);
@@ -73,6 +82,8 @@ impl Protocol {
                 None
             }
         }?;
+        let key = self.key_of(started.source, mailbox);
+        self.flying.start(mailbox, started.source, key, false, now);
         let lane = self.lane(mailbox);
         lane.running += 1;
         debug_assert!(
@@ -96,21 +107,35 @@ impl Protocol {
         let one_flight = self.rules.one_flight;
         let has_room_aside = self.has_room_aside(mailbox);
         let lane = self.lanes.get(mailbox)?;
-        let full = lane.running >= lane.traits.flights_max(has_room_aside) && one_flight;
-        if lane.clearing
-            || lane.block_next.is_some()
-            || full
-            || (lane.saving > 0 && self.rules.durable_attempts)
-        {
+        let full = self.flying.count(mailbox) >= lane.traits.flights_max(has_room_aside) && one_flight;
+        if lane.clearing || lane.block_next.is_some() || (lane.saving > 0 && self.rules.durable_attempts) {
             return None;
         }
-        let window = &self.window;
-        let queued = |source: &Source| window.get(*source).is_some_and(|open| open.slot == Slot::Queued);
-        if let Some(source) = lane.queue.iter().copied().find(queued) {
+        let next = |source: &Source| {
+            let queued = self.window.get(*source).filter(|open| open.slot == Slot::Queued);
+            queued.is_some_and(|open| self.is_free(mailbox, open.key))
+        };
+        let next = if full { None } else { lane.queue.iter().copied().find(next) };
+        if let Some(source) = next {
             return Some(Candidate::Window(source));
         }
+        self.park_what_is_stuck(mailbox, now);
+        let lane = self.lanes.get(mailbox).filter(|_| !full)?;
         let nothing_older = lane.queue.is_empty() || !self.rules.no_overtaking;
         if nothing_older { self.candidate_of_backlog(mailbox, now) } else { None }
+    }
+
+    /// Whether no attempt about this runs (I12b).
+    fn is_free(&self, mailbox: &MailboxKey, key: Option<OrderKey>) -> bool {
+        !self.flying.has(mailbox, key) || !self.rules.one_key
+    }
+
+    /// What a delivery of a mailbox is about, that stands in the window or in the backlog at hand.
+    fn key_of(&mut self, source: Source, mailbox: &MailboxKey) -> Option<OrderKey> {
+        match self.window.get(source) {
+            Some(open) => open.key,
+            None => self.lanes.get_mut(mailbox)?.turn_of(source)?.key,
+        }
     }
 
     fn candidate_of_backlog(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Candidate> {
@@ -126,9 +151,11 @@ impl Protocol {
             // Something older is on its way into the backlog.
             return None;
         }
+        let (flying, one_key) = (&self.flying, self.rules.one_key);
         let mut soonest: Option<Timestamp> = None;
         for ahead in &lane.ahead {
             match ahead.turn {
+                Turn::Queued { until } if until <= now && (flying.has(mailbox, ahead.key) && one_key) => {}
                 Turn::Queued { until } if until <= now => {
                     let source = ahead.source;
                     if self.window.next() <= source && self.rules.no_overtaking {
@@ -149,6 +176,7 @@ impl Protocol {
         } else if matches!(lane.rest, Rest::From { .. })
             && lane.ahead.iter().all(|ahead| ahead.turn != Turn::Running || lane.traits.tolerant)
             && !lane.wants
+            && !lane.is_crowded
         {
             lane.wants = true;
             self.wanting.insert(mailbox.clone());

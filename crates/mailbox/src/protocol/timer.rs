@@ -9,6 +9,9 @@ use super::Protocol;
 use crate::entry::{Head, Hold, Source};
 use crate::window::Slot;
 
+/// How exactly a slow attempt is parked on time.
+const SLOW_GRAIN_MS: i64 = 100;
+
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// A mailbox may go on.
@@ -42,7 +45,10 @@ impl Timers {
         self.order.push(Reverse((at, Timer::Aside(source, mailbox.clone()))));
     }
 
+    /// Rounded up to [`SLOW_GRAIN_MS`]: nearly every attempt is over by then, and the owner is not woken for each of them.
     pub(super) fn slow(&mut self, at: Timestamp, source: Source) {
+        let grains = at.millis().saturating_add(SLOW_GRAIN_MS - 1).div_euclid(SLOW_GRAIN_MS);
+        let at = Timestamp(grains.saturating_mul(SLOW_GRAIN_MS));
         self.order.push(Reverse((at, Timer::Slow(source))));
     }
 
@@ -108,13 +114,21 @@ impl Protocol {
     fn is_slow(&mut self, source: Source, now: Timestamp) {
         let Some(flight) = self.flights.get(&source).filter(|flight| !flight.ended) else { return };
         let (mailbox, deadline) = (flight.mailbox.clone(), flight.deadline);
+        if !self.rules.slow_parks {
+            return;
+        }
         let in_window = self.window.get(source).is_some_and(|open| open.slot == Slot::Running);
-        if !in_window || !self.rules.slow_parks {
+        if !in_window {
+            // Asked again, for what it waits for may be over: there is room aside, or its key is free.
+            if self.lanes.contains_key(&mailbox) {
+                self.make_ready(&mailbox);
+            }
             return;
         }
         let hold = Hold { reason: HoldReason::Slow, until: deadline.max(now) };
         if self.lane(&mailbox).traits.tolerant && self.has_room_aside(&mailbox) {
             self.set_aside(source, &mailbox, Head { source, hold, history: None });
+            self.park_what_is_stuck(&mailbox, now);
         } else {
             self.block(&mailbox, hold);
         }

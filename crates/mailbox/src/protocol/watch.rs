@@ -15,7 +15,7 @@ pub struct AtHand {
     pub lanes: usize,
     /// Mailboxes that wait.
     pub holds: usize,
-    /// Attempts that run, or whose end is not recorded.
+    /// Attempts that run, or whose end is not recorded, and deliveries aside that wait for one.
     pub flights: usize,
     /// Deliveries aside that something is under way for.
     pub asides: usize,
@@ -84,7 +84,7 @@ impl Protocol {
         AtHand {
             lanes: self.lanes.len(),
             holds: self.holds.len() + self.held_since.len(),
-            flights: self.flights.len(),
+            flights: self.flights.len() + self.flying.waiting(),
             asides: self.asides.len() + self.asides_sent,
             wanting: self.wanting.len() + self.wanting_asides.len(),
             unfetched: self.unfetched.values().map(BTreeSet::len).sum(),

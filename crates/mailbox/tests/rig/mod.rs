@@ -1,11 +1,13 @@
 //! One owner with its journal, both in memory.
 
-use std::collections::BTreeSet;
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mailrail_mailbox::{
-    Checkpoint, Claim, Config, Entry, Fold, Hold, Kind, Limits, Link, Offered, Protocol, Scanned, Settlement,
-    Source, Traits,
+    Checkpoint, Claim, Config, Entry, Fold, Hold, Kind, Limits, Link, Offered, OrderKey, Protocol, Scanned,
+    Settlement, Shape, Source, Traits,
 };
 use mailrail_types::{History, HoldReason, MailboxKey, Timestamp};
 
@@ -24,7 +26,7 @@ pub(crate) fn config() -> Config {
 }
 
 pub(crate) fn claim() -> Entry {
-    Entry { epoch: 0, kind: Kind::Claim(Claim { member: "a".to_owned(), nonce: 1 }) }
+    Entry { epoch: 0, kind: Kind::Claim(Claim { member: "a".to_owned(), nonce: 1, process: 0 }) }
 }
 
 pub(crate) fn tolerant(threads: usize) -> Traits {
@@ -41,6 +43,15 @@ pub(crate) fn retry(attempts: u32, seconds: i64) -> Settlement {
     Settlement::Retry { due: Timestamp::from_secs(1000 + seconds), history }
 }
 
+/// The delivery whose content an entry holds.
+fn content_of(kind: &Kind) -> Option<Source> {
+    match kind {
+        Kind::Park(park) => Some(park.source),
+        Kind::Aside(aside) if aside.content.is_none() => Some(aside.head.source),
+        _ => None,
+    }
+}
+
 pub(crate) struct Rig {
     pub(crate) owner: Protocol,
     pub(crate) now: Timestamp,
@@ -48,6 +59,8 @@ pub(crate) struct Rig {
     /// Up to where the owner has read it.
     read: usize,
     contents: BTreeSet<Source>,
+    /// What every delivery is, as its content says.
+    shapes: BTreeMap<Source, Shape>,
     config: Config,
 }
 
@@ -67,12 +80,14 @@ impl Rig {
         }
         let epoch = journal.len() as u64 - 1;
         let owner = Protocol::new(config, fold, epoch, from, now);
-        Self { owner, now, read: journal.len(), journal, contents: BTreeSet::new(), config }
+        let read = journal.len();
+        Self { owner, now, read, journal, contents: BTreeSet::new(), shapes: BTreeMap::new(), config }
     }
 
     /// The next owner, that knows what is in the journal and `from`.
     pub(crate) fn take_over(&self, from: Checkpoint) -> Self {
         let mut next = Self::claimed(self.config, self.journal.clone(), from, self.now);
+        next.shapes.clone_from(&self.shapes);
         next.pass(0);
         next
     }
@@ -82,11 +97,30 @@ impl Rig {
     }
 
     pub(crate) fn offer_with(&mut self, source: Source, mailbox: &str, traits: Traits) -> Offered {
-        let offered = self.owner.offer(source, &MailboxKey::from_text(mailbox), BYTES, traits, self.now);
+        self.offer_about(source, mailbox, None, traits)
+    }
+
+    pub(crate) fn offer_about(
+        &mut self,
+        source: Source,
+        mailbox: &str,
+        key: Option<OrderKey>,
+        traits: Traits,
+    ) -> Offered {
+        let shape = Shape { bytes: BYTES, key, traits };
+        self.shapes.insert(source, shape);
+        let offered = self.owner.offer(source, &MailboxKey::from_text(mailbox), shape, self.now);
         if offered == Offered::Taken {
             self.contents.insert(source);
         }
         offered
+    }
+
+    /// From here on the class of what is parked lets several go at a time.
+    pub(crate) fn be_tolerant(&mut self, threads: usize) {
+        for shape in self.shapes.values_mut() {
+            shape.traits = tolerant(threads);
+        }
     }
 
     pub(crate) fn start(&mut self) -> Option<Source> {
@@ -180,7 +214,8 @@ impl Rig {
             let mut at = usize::try_from(from).expect("small");
             while self.owner.is_scanning() {
                 let entry = &self.journal[at];
-                let scanned = self.owner.scanned(at as u64, entry, BYTES, None, self.now);
+                let shape = content_of(&entry.kind).map(|source| self.shapes[&source]);
+                let scanned = self.owner.scanned(at as u64, entry, shape, self.now);
                 if let Scanned::Wanted(source) = scanned {
                     self.contents.insert(source);
                 }

@@ -4,6 +4,7 @@ use mailrail_mailbox::{Hold, Settlement, Source};
 use mailrail_types::{History, HoldReason, Timestamp};
 
 use super::event::{AttemptId, Event, OwnerId};
+use super::oracle::Flying;
 use super::owner::{Content, Owner};
 use super::scenario::ATTEMPT;
 use super::world::{World, say};
@@ -20,8 +21,8 @@ enum Answer {
 pub(super) struct Attempt {
     pub(super) process: usize,
     pub(super) owner: OwnerId,
-    partition: usize,
-    source: Source,
+    pub(super) partition: usize,
+    pub(super) source: Source,
     mailbox: usize,
     answer: Answer,
 }
@@ -61,7 +62,7 @@ impl World<'_> {
             let failure = super::failure::Failure::SentAgain { partition: owner.partition, delivery: source };
             self.oracle.fail(failure);
         }
-        self.oracle.started(owner.partition, source, id, ends, now);
+        self.oracle.started(owner.partition, Flying { source, owner: owner.id, attempt: id, ends }, now);
         let attempt = Attempt {
             process: owner.process,
             owner: owner.id,
@@ -73,6 +74,10 @@ impl World<'_> {
         self.attempts.insert(id, attempt);
         owner.flying.insert(source, (content.mailbox, deadline));
         self.processes[owner.process].flying.insert(id, (content.mailbox, deadline));
+        if content.poison {
+            let soon = self.chance.millis(0, 20);
+            return self.agenda.put(now.plus(soon), Event::Kill(id));
+        }
         self.agenda.put(arrives, Event::Arrive(id));
         self.agenda.put(ends, Event::Reply(id));
     }
@@ -162,7 +167,7 @@ impl World<'_> {
     }
 
     /// Every attempt failed: it is given up, and that is recorded before its mailbox goes on.
-    fn end_dead(&mut self, owner: &mut Owner, source: Source) {
+    pub(super) fn end_dead(&mut self, owner: &mut Owner, source: Source) {
         if !self.rules.driver.dead_is_recorded_first {
             self.settle(owner, source, Settlement::Ended);
         }

@@ -47,7 +47,9 @@ impl World<'_> {
         let at = protocol.checkpoint().offset;
         let leased = self.processes[owner.process].lease > self.now;
         let writes = self.plan.faults.entry_late == 0.0 && self.plan.faults.entry_lost == 0.0;
-        let works = owner.phase == Phase::Working && writes && leased;
+        // An isolated partition tries one delivery at a time, and waits for others that do.
+        let works = owner.phase == Phase::Working && writes && leased && !protocol.is_isolated();
+        let works = works && self.processes[owner.process].alone.is_none();
         let pinned = owner.pinned.filter(|(before, _)| *before == at);
         let is_open = protocol.records() > 0 && works;
         owner.pinned = is_open.then_some(pinned.unwrap_or((at, self.now)));

@@ -101,6 +101,8 @@ pub(super) enum Event {
     },
     /// A request reaches its receiver.
     Arrive(AttemptId),
+    /// A delivery takes the process down that attempts it.
+    Kill(AttemptId),
     /// The owner learns what came of an attempt.
     Reply(AttemptId),
     /// An end is recorded, or could not be.

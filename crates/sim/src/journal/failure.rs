@@ -12,6 +12,16 @@ pub enum Failure {
     Disorder { partition: usize, older: u64, delivery: u64 },
     #[error("two at a time: {partition}/{first} and {second} of one strict mailbox are in flight")]
     TwoAtATime { partition: usize, first: u64, second: u64 },
+    #[error("two of a key: {partition}/{first} and {second} are about the same and in flight")]
+    TwoOfAKey { partition: usize, first: u64, second: u64 },
+    #[error(
+        "many at a time: with {partition}/{delivery} {count} of one mailbox are in flight, at most {most} may be"
+    )]
+    ManyAtATime { partition: usize, delivery: u64, count: usize, most: usize },
+    #[error("innocent: {partition}/{delivery} went to quarantine and kills nobody")]
+    Innocent { partition: usize, delivery: u64 },
+    #[error("not found: {partition}/{delivery} killed {deaths} isolated owners")]
+    NotFound { partition: usize, delivery: u64, deaths: u32 },
     #[error("sent again: {partition}/{delivery} is done and committed")]
     SentAgain { partition: usize, delivery: u64 },
     #[error("sent twice: one owner sent {partition}/{delivery} again although it had the answer")]

@@ -24,6 +24,8 @@ pub(super) struct DriverRules {
     pub(super) unfinished_is_said: bool,
     /// I1: an end that is no delivery is recorded before its mailbox goes on.
     pub(super) dead_is_recorded_first: bool,
+    /// I16: of the isolated partitions of a process one tries a delivery at a time.
+    pub(super) one_tries: bool,
 }
 
 impl DriverRules {
@@ -37,6 +39,7 @@ impl DriverRules {
         flights_outlive: true,
         unfinished_is_said: true,
         dead_is_recorded_first: true,
+        one_tries: true,
     };
 }
 
@@ -80,7 +83,7 @@ impl Mutation {
     }
 
     /// All of them.
-    pub const ALL: [Mutation; 24] = [
+    pub const ALL: [Mutation; 29] = [
         Self::new("commit_what_is_open", "I1", "a crash loses what was fetched and not done", |r| {
             r.protocol.terminal_before_commit = false;
         }),
@@ -143,6 +146,9 @@ impl Mutation {
         Self::new("many_flights", "I12", "a strict mailbox has two attempts at a time", |r| {
             r.protocol.one_flight = false;
         }),
+        Self::new("keys_forgotten", "I12b", "a mailbox has two attempts of an ordering key at a time", |r| {
+            r.protocol.one_key = false;
+        }),
         Self::new("flights_forgotten", "I12", "a new owner in the same process sends beside the old", |r| {
             r.driver.flights_outlive = false;
         }),
@@ -151,6 +157,18 @@ impl Mutation {
         }),
         Self::new("attempts_forgotten", "I13", "takeovers make attempts without end", |r| {
             r.protocol.durable_attempts = false;
+        }),
+        Self::new("never_isolated", "I16", "a delivery that kills its process is tried for ever", |r| {
+            r.protocol.isolates = false;
+        }),
+        Self::new("trial_unsaid", "I16", "nobody knows what was tried when the process died", |r| {
+            r.protocol.trial_first = false;
+        }),
+        Self::new("blamed_at_once", "I16", "a process that is killed takes an innocent one with it", |r| {
+            r.protocol.trials_repeat = false;
+        }),
+        Self::new("trials_side_by_side", "I16", "a death is blamed on what another partition tried", |r| {
+            r.driver.one_tries = false;
         }),
         Self::new("no_bound", "I14", "memory grows with what waits", |r| r.protocol.bounded = false),
     ];

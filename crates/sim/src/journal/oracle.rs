@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mailrail_mailbox::{Backlog, Checkpoint, Fold, Source};
+use mailrail_mailbox::{Backlog, Checkpoint, Fold, OrderKey, Source, TRIALS_MAX, Traits};
 use mailrail_types::{MailboxKey, Timestamp};
 
 use super::event::{AttemptId, OwnerId, Stored};
 use super::failure::Failure;
+use super::world::Record;
 
 /// Duplicates by what caused them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,6 +23,10 @@ pub struct Duplicates {
 struct Life {
     /// `None`: a record that cannot be read, or a repetition.
     mailbox: Option<usize>,
+    key: Option<OrderKey>,
+    /// It takes the process down that attempts it; how often it did so to an owner that was isolated.
+    poison: bool,
+    deaths: u32,
     received: u32,
     /// Its end is recorded.
     ended: bool,
@@ -47,11 +52,21 @@ struct Partition {
 
 struct Mailbox {
     key: MailboxKey,
-    strict: bool,
+    traits: Traits,
     sources: Vec<Source>,
     /// How many of them were received or are dead, from the first.
     passed: usize,
-    flying: BTreeMap<AttemptId, (Source, Timestamp)>,
+    flying: BTreeMap<AttemptId, Flying>,
+}
+
+/// An attempt that runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flying {
+    pub(super) source: Source,
+    pub(super) owner: OwnerId,
+    pub(super) attempt: AttemptId,
+    /// It is over by then wherever its owner is.
+    pub(super) ends: Timestamp,
 }
 
 pub(super) struct Oracle {
@@ -63,7 +78,7 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    pub(super) fn new(partitions: usize, mailboxes: Vec<(MailboxKey, bool)>, attempts_max: u32) -> Self {
+    pub(super) fn new(partitions: usize, mailboxes: Vec<(MailboxKey, Traits)>, attempts_max: u32) -> Self {
         let partition = |_| Partition {
             lives: BTreeMap::new(),
             unclosed: BTreeSet::new(),
@@ -72,7 +87,7 @@ impl Oracle {
             takeovers: 0,
         };
         let mailbox =
-            |(key, strict)| Mailbox { key, strict, sources: Vec::new(), passed: 0, flying: BTreeMap::new() };
+            |(key, traits)| Mailbox { key, traits, sources: Vec::new(), passed: 0, flying: BTreeMap::new() };
         Self {
             partitions: (0..partitions).map(partition).collect(),
             mailboxes: mailboxes.into_iter().map(mailbox).collect(),
@@ -87,8 +102,9 @@ impl Oracle {
         self.failure.get_or_insert(failure);
     }
 
-    pub(super) fn appended(&mut self, partition: usize, source: Source, mailbox: Option<usize>) {
-        let life = Life { mailbox, ..Life::default() };
+    pub(super) fn appended(&mut self, partition: usize, source: Source, record: &Record) {
+        let Record { mailbox, key, poison, .. } = *record;
+        let life = Life { mailbox, key, poison, ..Life::default() };
         self.partitions[partition].lives.insert(source, life);
         self.partitions[partition].unclosed.insert(source);
         if let Some(mailbox) = mailbox {
@@ -100,15 +116,9 @@ impl Oracle {
         self.partitions[partition].takeovers += 1;
     }
 
-    /// An attempt starts; it is over by `ends` wherever its owner is then.
-    pub(super) fn started(
-        &mut self,
-        partition: usize,
-        source: Source,
-        attempt: AttemptId,
-        ends: Timestamp,
-        now: Timestamp,
-    ) {
+    /// An attempt starts.
+    pub(super) fn started(&mut self, partition: usize, attempt: Flying, now: Timestamp) {
+        let source = attempt.source;
         let part = &mut self.partitions[partition];
         let Some(life) = part.lives.get_mut(&source) else { return };
         if life.closed {
@@ -123,14 +133,30 @@ impl Oracle {
             self.failure.get_or_insert(Failure::Attempts { partition, delivery: source, attempts });
         }
         let Some(mailbox) = life.mailbox else { return };
+        let key = life.key;
         let mailbox = &mut self.mailboxes[mailbox];
-        mailbox.flying.retain(|_, (_, ends)| *ends > now);
-        if mailbox.strict
-            && let Some((_, (other, _))) = mailbox.flying.first_key_value()
-        {
-            self.failure.get_or_insert(Failure::TwoAtATime { partition, first: *other, second: source });
+        mailbox.flying.retain(|_, flying| flying.ends > now);
+        if let Some(failure) = beside(partition, attempt, key, mailbox, &self.partitions[partition].lives) {
+            self.failure.get_or_insert(failure);
         }
-        mailbox.flying.insert(attempt, (source, ends));
+        mailbox.flying.insert(attempt.attempt, attempt);
+    }
+
+    /// A delivery took the process of its owner down, which was isolated: it must be found out.
+    pub(super) fn killed(&mut self, partition: usize, source: Source) {
+        let Some(life) = self.partitions[partition].lives.get_mut(&source) else { return };
+        life.deaths += 1;
+        if life.deaths > TRIALS_MAX {
+            let deaths = life.deaths;
+            self.fail(Failure::NotFound { partition, delivery: source, deaths });
+        }
+    }
+
+    /// A delivery goes to quarantine because it is said to take its process down.
+    pub(super) fn condemned(&mut self, partition: usize, source: Source) {
+        if self.partitions[partition].lives.get(&source).is_some_and(|life| !life.poison) {
+            self.fail(Failure::Innocent { partition, delivery: source });
+        }
     }
 
     /// A receiver has taken a delivery.
@@ -161,7 +187,7 @@ impl Oracle {
             mailbox.passed += 1;
         }
         if let Some(older) = mailbox.sources.get(mailbox.passed).filter(|older| **older < source)
-            && mailbox.strict
+            && !mailbox.traits.tolerant
         {
             self.failure.get_or_insert(Failure::Disorder { partition, older: *older, delivery: source });
         }
@@ -291,6 +317,30 @@ impl Oracle {
     pub(super) fn takeovers(&self) -> u64 {
         self.partitions.iter().map(|part| u64::from(part.takeovers)).sum()
     }
+}
+
+/// What is wrong with an attempt beside those that run. A strict mailbox has one at a time, whoever made it; of a tolerant one
+/// an owner makes as many at a time as may be, and no two about one thing.
+fn beside(
+    partition: usize,
+    attempt: Flying,
+    key: Option<OrderKey>,
+    mailbox: &Mailbox,
+    lives: &BTreeMap<Source, Life>,
+) -> Option<Failure> {
+    let second = attempt.source;
+    if !mailbox.traits.tolerant {
+        let (_, first) = mailbox.flying.first_key_value()?;
+        return Some(Failure::TwoAtATime { partition, first: first.source, second });
+    }
+    let of_owner = mailbox.flying.values().filter(|other| other.owner == attempt.owner);
+    let same = |other: &&Flying| key.is_some() && lives.get(&other.source).is_some_and(|l| l.key == key);
+    if let Some(first) = of_owner.clone().find(same) {
+        return Some(Failure::TwoOfAKey { partition, first: first.source, second });
+    }
+    let count = of_owner.count() + 1;
+    let most = mailbox.traits.threads;
+    (count > most).then_some(Failure::ManyAtATime { partition, delivery: second, count, most })
 }
 
 fn owes(backlog: &Backlog, source: Source) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mailrail_mailbox::{Checkpoint, Place, Protocol, Source};
+use mailrail_mailbox::{Checkpoint, OrderKey, Place, Protocol, Source};
 use mailrail_types::Timestamp;
 
 use super::event::OwnerId;
@@ -13,6 +13,8 @@ pub(super) struct Content {
     pub(super) mailbox: usize,
     pub(super) attempts: u32,
     pub(super) bytes: usize,
+    pub(super) key: Option<OrderKey>,
+    pub(super) poison: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -13,6 +13,8 @@ const HEARTBEAT: u64 = 3000;
 
 #[derive(Debug, Default)]
 pub(super) struct Process {
+    /// Which run of the program it is: another one after each crash.
+    pub(super) run: u64,
     pub(super) up: bool,
     pub(super) member: Option<MemberId>,
     pub(super) generation: u64,
@@ -26,6 +28,10 @@ pub(super) struct Process {
     pub(super) commit_arrives: BTreeMap<usize, Timestamp>,
     /// Attempts that run, whoever started them (I12).
     pub(super) flying: BTreeMap<AttemptId, (usize, Timestamp)>,
+    /// The owner whose isolated partition may try a delivery.
+    pub(super) tries: Option<OwnerId>,
+    /// The owner that waits until nothing else of the process runs, or has its trial then.
+    pub(super) alone: Option<OwnerId>,
     /// It leaves when its partitions are handed over.
     pub(super) leaving: bool,
 }
@@ -37,7 +43,11 @@ impl World<'_> {
         }
         let member = self.group.join(at, self.now, &mut self.chance);
         say!(self, "process {at}: joins as member {member}");
+        let run = self.id();
         let process = &mut self.processes[at];
+        if process.run == 0 {
+            process.run = run;
+        }
         (process.up, process.member, process.leaving) = (true, Some(member), false);
         self.after(0, HEARTBEAT, Event::Heartbeat { process: at, member });
         self.tell_members();
@@ -130,7 +140,7 @@ impl World<'_> {
         self.after(mean / 10, mean * 2, Event::Trouble);
     }
 
-    fn crash(&mut self, at: usize) {
+    pub(super) fn crash(&mut self, at: usize) {
         say!(self, "process {at}: crashes");
         let of_process: Vec<u64> = self.buffered.iter().filter(|(_, p)| **p == at).map(|(b, _)| *b).collect();
         for batch in of_process {

@@ -25,6 +25,8 @@ pub(super) struct MailboxPlan {
     pub(super) partition: usize,
     pub(super) endpoint: usize,
     pub(super) traits: Traits,
+    /// Ordering keys of its deliveries; 0: they have none.
+    pub(super) keys: usize,
 }
 
 /// How a receiver behaves, as probabilities.
@@ -98,6 +100,8 @@ pub(super) struct Scenario {
     pub(super) bursts: bool,
     pub(super) config: Config,
     pub(super) batch_max: usize,
+    /// Deliveries that take the process down that attempts them.
+    pub(super) poisons: usize,
     /// Nothing ever goes wrong or takes long: then nothing may be parked.
     pub(super) healthy: bool,
 }
@@ -130,6 +134,7 @@ impl Scenario {
             bursts: chance.happens(0.4),
             config,
             batch_max: chance.within(1, 8) as usize,
+            poisons: if !healthy && chance.happens(0.15) { chance.within(1, 2) as usize } else { 0 },
             healthy,
         }
     }
@@ -141,10 +146,11 @@ fn mailbox(chance: &mut Chance, partitions: usize, endpoints: usize) -> MailboxP
         partition: chance.index(partitions),
         endpoint: chance.index(endpoints),
         traits: Traits {
-            threads: if tolerant { chance.within(1, 3) as usize } else { 1 },
+            threads: if tolerant { chance.within(1, 4) as usize } else { 1 },
             tolerant,
             priority: chance.within(1, 3) as u8,
         },
+        keys: chance.within(0, 4) as usize,
     }
 }
 

@@ -44,7 +44,11 @@ impl World<'_> {
 
     fn send_claim(&mut self, owner: &mut Owner) {
         let nonce = self.id();
-        let claim = Claim { member: format!("process {}", owner.process), nonce };
+        let claim = Claim {
+            member: format!("process {}", owner.process),
+            nonce,
+            process: self.processes[owner.process].run,
+        };
         let entry = Entry { epoch: 0, kind: Kind::Claim(claim) };
         self.append(owner, vec![Stored { entry, content: None, bytes: 40 }]);
     }

@@ -1,11 +1,11 @@
 //! An owner at work: what a driver does around the protocol each time something happened.
 
-use mailrail_mailbox::{Entry, Kind, Offered, Scanned, Source};
+use mailrail_mailbox::{Entry, Kind, Offered, Scanned, Shape, Source};
 
 use super::event::{Event, OwnerId, Stored};
 use super::failure::Failure;
 use super::owner::{Content, Owner, Phase};
-use super::world::{World, say};
+use super::world::{Record, World, say};
 
 /// Bytes of an entry beside its content.
 const ENTRY_BYTES: usize = 60;
@@ -43,6 +43,7 @@ impl World<'_> {
         self.read_back(owner)?;
         self.take_deliveries(owner);
         self.start_attempts(owner);
+        self.be_alone(owner);
         self.send_entries(owner);
         self.start_scan(owner);
         self.step_hand_over(owner);
@@ -85,9 +86,11 @@ impl World<'_> {
                 continue;
             };
             let traits = self.plan.mailboxes[mailbox].traits;
-            let offered = protocol.offer(source, &self.keys[mailbox], record.bytes, traits, now);
+            let shape = Shape { bytes: record.bytes, key: record.key, traits };
+            let offered = protocol.offer(source, &self.keys[mailbox], shape, now);
             if offered == Offered::Taken {
-                let content = Content { mailbox, attempts: 0, bytes: record.bytes };
+                let Record { bytes, key, poison, .. } = *record;
+                let content = Content { mailbox, attempts: 0, bytes, key, poison };
                 owner.contents.insert(source, content);
             }
             say!(self, "owner {id}: {source} of m{mailbox} is {offered:?}");
@@ -100,6 +103,9 @@ impl World<'_> {
     fn start_attempts(&mut self, owner: &mut Owner) {
         let now = self.now;
         let lease = self.processes[owner.process].lease > now;
+        if !self.may_try(owner) {
+            return;
+        }
         for _ in 0..STARTS_MAX {
             let Some(protocol) = &mut owner.protocol else { return };
             let Some(started) = protocol.start(now, lease) else { return };
@@ -111,7 +117,11 @@ impl World<'_> {
                 content.attempts = history.attempts;
             }
             let content = *content;
-            self.attempt(owner, source, content);
+            if started.condemned {
+                self.quarantine(owner, source, content);
+            } else {
+                self.attempt(owner, source, content);
+            }
         }
         self.oracle.fail(Failure::Spin { partition: owner.partition });
     }
@@ -189,9 +199,12 @@ impl World<'_> {
             }
             let Some((place, stored)) = self.partitions[owner.partition].journal.read(at) else { break };
             at = place + 1;
-            let traits = stored.content.map(|content| self.plan.mailboxes[content.mailbox].traits);
-            let bytes = stored.content.map_or(0, |content| content.bytes);
-            if let Scanned::Wanted(source) = protocol.scanned(place, &stored.entry, bytes, traits, now) {
+            let shape = stored.content.map(|content| Shape {
+                bytes: content.bytes,
+                key: content.key,
+                traits: self.plan.mailboxes[content.mailbox].traits,
+            });
+            if let Scanned::Wanted(source) = protocol.scanned(place, &stored.entry, shape, now) {
                 match stored.content {
                     Some(content) => drop(owner.contents.insert(source, content)),
                     None => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mailrail_mailbox::{Checkpoint, Place};
+use mailrail_mailbox::{Checkpoint, OrderKey, Place};
 use mailrail_types::{MailboxKey, Timestamp};
 
 use super::agenda::Agenda;
@@ -24,6 +24,10 @@ use super::topic::Topic;
 pub(super) struct Record {
     pub(super) mailbox: Option<usize>,
     pub(super) bytes: usize,
+    /// What it is about; `None`: nothing that another could be about.
+    pub(super) key: Option<OrderKey>,
+    /// It takes the process down that attempts it.
+    pub(super) poison: bool,
 }
 
 pub(super) struct Partition {
@@ -58,6 +62,8 @@ pub(super) struct World<'a> {
     pub(super) oracle: Oracle,
     pub(super) next_id: u64,
     pub(super) accepted: u64,
+    /// Deliveries that are still to come that take their process down.
+    pub(super) poisons: usize,
     /// All trouble is over.
     pub(super) calm: bool,
     pub(super) trace: Trace<'a>,
@@ -86,8 +92,7 @@ impl<'a> World<'a> {
         let plan = Scenario::draw(&mut chance);
         let keys: Vec<MailboxKey> =
             (0..plan.mailboxes.len()).map(|n| MailboxKey::from_text(&format!("m{n}"))).collect();
-        let watched =
-            keys.iter().cloned().zip(&plan.mailboxes).map(|(key, m)| (key, !m.traits.tolerant)).collect();
+        let watched = keys.iter().cloned().zip(&plan.mailboxes).map(|(key, m)| (key, m.traits)).collect();
         let partition = |_| Partition { deliveries: Topic::new(), journal: Topic::new() };
         let mut new = Self {
             now: Timestamp::from_secs(1_000_000),
@@ -105,6 +110,7 @@ impl<'a> World<'a> {
             oracle: Oracle::new(plan.partitions, watched, plan.attempts_max),
             next_id: 1,
             accepted: 0,
+            poisons: plan.poisons,
             calm: false,
             chance,
             plan,
@@ -207,6 +213,7 @@ impl<'a> World<'a> {
             Event::CommitArrives { request, answer_lost } => self.commit_arrives(request, answer_lost),
             Event::CommitAnswered { request, answer } => self.commit_answered(&request, answer),
             Event::Arrive(attempt) => self.arrive(attempt),
+            Event::Kill(attempt) => self.kill(attempt),
             Event::Reply(attempt) => self.reply(attempt),
             Event::Recorded { owner, source, dead, written } => self.recorded(owner, source, dead, written),
             Event::Scan(owner) => self.scan(owner),
@@ -229,7 +236,9 @@ impl<'a> World<'a> {
             Event::CommitAnswered { request, .. } => {
                 self.owners.get(&request.owner).map(|owner| owner.process)
             }
-            Event::Reply(attempt) => self.attempts.get(attempt).map(|attempt| attempt.process),
+            Event::Reply(attempt) | Event::Kill(attempt) => {
+                self.attempts.get(attempt).map(|attempt| attempt.process)
+            }
             Event::Land { batch, .. } => self.buffered.get(batch).copied(),
             _ => None,
         };
@@ -256,9 +265,14 @@ impl<'a> World<'a> {
             let mailbox = (!self.chance.happens(0.03)).then_some(mailbox);
             let bytes = self.chance.within(50, 600) as usize;
             let gap = if self.faulty(self.plan.faults.gap) { self.chance.within(1, 3) } else { 0 };
-            let source = self.partitions[partition].deliveries.append(Record { mailbox, bytes }, gap);
-            self.oracle.appended(partition, source, mailbox);
-            say!(self, "D{partition}/{source} of {mailbox:?}, {bytes} bytes");
+            let keys = mailbox.map_or(0, |mailbox| self.plan.mailboxes[mailbox].keys);
+            let key = (keys > 0).then(|| self.chance.index(keys) as OrderKey);
+            let poison = mailbox.is_some() && self.poisons > 0 && self.chance.happens(0.1);
+            self.poisons -= usize::from(poison);
+            let record = Record { mailbox, bytes, key, poison };
+            let source = self.partitions[partition].deliveries.append(record, gap);
+            self.oracle.appended(partition, source, &record);
+            say!(self, "D{partition}/{source} {record:?}");
             self.accepted += 1;
             self.show(partition);
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use mailrail_mailbox::{
     Aside, Backlog, Claim, Cursor, Drained, Entry, Head, Hold, Kind, Link, Mark, Park, SetAside, Snapshot,
-    State, Stretch, Unfinished,
+    Source, State, Stretch, TrialEnd, Trials, Unfinished,
 };
 use mailrail_types::{History, HoldReason, MailboxKey, Timestamp};
 
@@ -23,7 +23,7 @@ fn kind(m: pb::entry::Kind) -> Result<(Kind, Option<Bytes>), Error> {
     let kind = match m {
         Pb::Park(m) => return park(m),
         Pb::Aside(m) => return aside(m),
-        Pb::Claim(m) => Kind::Claim(Claim { member: m.member, nonce: need("claim.nonce", m.nonce)? }),
+        Pb::Claim(m) => Kind::Claim(claim(m)?),
         Pb::State(m) => Kind::State(state(m)?),
         Pb::Clear(m) => Kind::Clear { mailbox: mailbox("clear.mailbox", &m.mailbox)? },
         Pb::AsideEnded(m) => Kind::AsideEnded {
@@ -33,8 +33,21 @@ fn kind(m: pb::entry::Kind) -> Result<(Kind, Option<Bytes>), Error> {
         Pb::HandOff(m) => Kind::HandOff(m.unfinished.iter().map(unfinished).collect::<Result<_, _>>()?),
         Pb::Snapshot(m) => Kind::Snapshot(snapshot(m)?),
         Pb::Trial(m) => Kind::Trial { source: need("trial.source", m.source)? },
+        Pb::TrialEnded(m) => Kind::TrialEnded {
+            source: need("trial_ended.source", m.source)?,
+            how: need("trial_ended.how", TrialEnd::from_code(&m.how))?,
+        },
+        Pb::IsolationEnded(pb::IsolationEnded {}) => Kind::IsolationEnded,
     };
     Ok((kind, None))
+}
+
+fn claim(m: pb::Claim) -> Result<Claim, Error> {
+    Ok(Claim {
+        member: m.member,
+        nonce: need("claim.nonce", m.nonce)?,
+        process: m.process.unwrap_or_default(),
+    })
 }
 
 /// What every version writes.
@@ -135,8 +148,18 @@ fn snapshot(m: pb::Snapshot) -> Result<Snapshot, Error> {
         done_below: need("snapshot.done_below", m.done_below)?,
         mark: m.mark.map(mark).transpose()?,
         unclean: need("snapshot.unclean", m.unclean)?,
+        trials: Trials {
+            process: m.process.unwrap_or_default(),
+            running: m.under_trial,
+            deaths: m.suspects.iter().map(suspect).collect::<Result<_, _>>()?,
+            condemned: m.condemned.into_iter().collect(),
+        },
         backlogs: m.backlogs.into_iter().map(backlog).collect::<Result<_, _>>()?,
     })
+}
+
+fn suspect(m: &pb::Suspect) -> Result<(Source, u32), Error> {
+    Ok((need("suspect.source", m.source)?, need("suspect.deaths", m.deaths)?))
 }
 
 fn mark(m: pb::Mark) -> Result<Mark, Error> {

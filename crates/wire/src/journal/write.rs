@@ -2,8 +2,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use mailrail_mailbox::{
-    Aside, Backlog, Cursor, Drained, Entry, Head, Hold, Kind, Link, Park, Place, SetAside, Snapshot, State,
-    Stretch, Unfinished,
+    Aside, Backlog, Claim, Cursor, Drained, Entry, Head, Hold, Kind, Link, Park, Place, SetAside, Snapshot,
+    Source, State, Stretch, Unfinished,
 };
 use mailrail_types::{History, MailboxKey, Timestamp};
 use prost::Message;
@@ -54,7 +54,7 @@ fn with_content(epoch: Place, tag: u32, inner: &impl Message, content_tag: u32, 
 fn kind(kind: &Kind) -> pb::entry::Kind {
     use pb::entry::Kind as Pb;
     match kind {
-        Kind::Claim(claim) => Pb::Claim(pb::Claim { member: claim.member.clone(), nonce: Some(claim.nonce) }),
+        Kind::Claim(given) => Pb::Claim(claim(given)),
         Kind::Park(given) => Pb::Park(park(given)),
         Kind::State(given) => Pb::State(state(given)),
         Kind::Clear { mailbox } => Pb::Clear(pb::Clear { mailbox: key(mailbox) }),
@@ -67,7 +67,20 @@ fn kind(kind: &Kind) -> pb::entry::Kind {
         }
         Kind::Snapshot(given) => Pb::Snapshot(snapshot(given)),
         Kind::Trial { source } => Pb::Trial(pb::Trial { source: Some(*source) }),
+        Kind::TrialEnded { source, how } => {
+            Pb::TrialEnded(pb::TrialEnded { source: Some(*source), how: how.code().to_owned() })
+        }
+        Kind::IsolationEnded => Pb::IsolationEnded(pb::IsolationEnded {}),
     }
+}
+
+fn claim(claim: &Claim) -> pb::Claim {
+    pb::Claim { member: claim.member.clone(), nonce: Some(claim.nonce), process: known(claim.process) }
+}
+
+/// A process that is known.
+fn known(process: u64) -> Option<u64> {
+    (process != 0).then_some(process)
 }
 
 fn key(mailbox: &MailboxKey) -> String {
@@ -157,7 +170,15 @@ fn snapshot(snapshot: &Snapshot) -> pb::Snapshot {
         }),
         unclean: Some(snapshot.unclean),
         backlogs: snapshot.backlogs.iter().map(|(mailbox, of)| backlog(mailbox, of)).collect(),
+        process: known(snapshot.trials.process),
+        under_trial: snapshot.trials.running,
+        suspects: snapshot.trials.deaths.iter().map(suspect).collect(),
+        condemned: snapshot.trials.condemned.iter().copied().collect(),
     }
+}
+
+fn suspect((source, deaths): (&Source, &u32)) -> pb::Suspect {
+    pb::Suspect { source: Some(*source), deaths: Some(*deaths) }
 }
 
 fn backlog(mailbox: &MailboxKey, backlog: &Backlog) -> pb::Backlog {

@@ -90,20 +90,32 @@ fn backlogs() -> impl Strategy<Value = Backlog> {
 }
 
 fn snapshots() -> impl Strategy<Value = Snapshot> {
-    (any::<(u32, u32, u64, u32)>(), any::<Option<(u64, i64)>>(), vec((keys(), backlogs()), 0..4)).prop_map(
-        |((part, parts, done_below, unclean), mark, backlogs)| Snapshot {
+    let numbers = (any::<(u32, u32, u64, u32)>(), any::<Option<(u64, i64)>>());
+    (numbers, trials(), vec((keys(), backlogs()), 0..4)).prop_map(
+        |(((part, parts, done_below, unclean), mark), trials, backlogs)| Snapshot {
             part,
             parts,
             done_below,
             mark: mark.map(|(offset, at)| Mark { offset, appended_at: Timestamp(at) }),
             unclean,
+            trials,
             backlogs,
         },
     )
 }
 
+fn trials() -> impl Strategy<Value = Trials> {
+    let deaths = proptest::collection::btree_map(any::<u64>(), any::<u32>(), 0..4);
+    (any::<u64>(), any::<Option<u64>>(), deaths, btree_set(any::<u64>(), 0..4))
+        .prop_map(|(process, running, deaths, condemned)| Trials { process, running, deaths, condemned })
+}
+
 fn any_kind() -> impl Strategy<Value = Kind> {
-    let claim = (".{0,20}", any::<u64>()).prop_map(|(member, nonce)| Claim { member, nonce });
+    let claim = (".{0,20}", any::<u64>(), any::<u64>()).prop_map(|(member, nonce, process)| Claim {
+        member,
+        nonce,
+        process,
+    });
     let aside = (keys(), any::<Option<u64>>(), heads()).prop_map(|(mailbox, content, head)| Aside {
         mailbox,
         content,
@@ -124,6 +136,9 @@ fn any_kind() -> impl Strategy<Value = Kind> {
         vec(unfinished, 0..4).prop_map(Kind::HandOff),
         snapshots().prop_map(Kind::Snapshot),
         any::<u64>().prop_map(|source| Kind::Trial { source }),
+        (any::<u64>(), proptest::sample::select(&TrialEnd::ALL[..]))
+            .prop_map(|(source, how)| Kind::TrialEnded { source, how }),
+        Just(Kind::IsolationEnded),
     ]
 }
 
