@@ -14,7 +14,7 @@ use crate::Error;
 /// by TCP a quarter of an hour later.
 const FAILURES_MAX: u32 = 3;
 
-pub(super) struct Link {
+pub(crate) struct Link {
     server: Server,
     state: Arc<Mutex<State>>,
 }
@@ -49,12 +49,12 @@ enum Verdict {
 }
 
 impl Link {
-    pub(super) fn new(server: Server) -> Self {
+    pub(crate) fn new(server: Server) -> Self {
         Self { server, state: Arc::new(Mutex::new(State::None)) }
     }
 
     /// One answer for each command.
-    pub(super) async fn ask(&self, commands: Vec<Cmd>) -> Result<Vec<Result<Value, Error>>, Error> {
+    pub(crate) async fn ask(&self, commands: Vec<Cmd>) -> Result<Vec<Result<Value, Error>>, Error> {
         let (client, number) = self.client().await?;
         let mut asked = Asked { link: self, number, verdict: Verdict::Silent };
         let repairs_itself = matches!(client, Client::Cluster(_));

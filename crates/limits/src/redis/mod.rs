@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use mailrail_types::Timestamp;
 
 use self::commands::Keys;
-use self::link::Link;
+pub(crate) use self::link::Link;
 use self::server::Server;
 use crate::{Counter, Error, Stored, Windows, Write};
 
@@ -39,13 +39,7 @@ impl RedisWindows {
     /// # Errors
     /// [`Error::Settings`] for URLs or a prefix that cannot be used.
     pub fn new(urls: &[String], prefix: &str) -> Result<Self, Error> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
-        if prefix.len() > PREFIX_MAX || !prefix.chars().all(plain) {
-            return Err(Error::Settings(format!(
-                "the prefix of keys must be at most {PREFIX_MAX} of A-Z a-z 0-9 . _ : -"
-            )));
-        }
-        let server = Server::new(urls, CONNECT_WITHIN)?;
+        let server = open(urls, prefix)?;
         Ok(Self { keys: Keys::new(prefix), reads: Link::new(server.clone()), writes: Link::new(server) })
     }
 }
@@ -54,6 +48,17 @@ impl std::fmt::Debug for RedisWindows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RedisWindows").field("keys", &self.keys).finish_non_exhaustive()
     }
+}
+
+/// Where `urls` lead, once they and the prefix of keys are found good. Does not connect.
+pub(crate) fn open(urls: &[String], prefix: &str) -> Result<Server, Error> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
+    if prefix.len() > PREFIX_MAX || !prefix.chars().all(plain) {
+        return Err(Error::Settings(format!(
+            "the prefix of keys must be at most {PREFIX_MAX} of A-Z a-z 0-9 . _ : -"
+        )));
+    }
+    Server::new(urls, CONNECT_WITHIN)
 }
 
 #[async_trait]

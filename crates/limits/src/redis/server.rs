@@ -21,7 +21,7 @@ const CLUSTER_SCHEMES: [(&str, &str); 2] =
 
 /// Where connections come from. A cheap clone.
 #[derive(Clone)]
-pub(super) enum Server {
+pub(crate) enum Server {
     One(deadpool_redis::Pool),
     Cluster(cluster::Pool),
 }
