@@ -17,6 +17,7 @@ mod post;
 mod process;
 mod recipe;
 mod sink;
+mod stage;
 mod takeover;
 
 use std::process::ExitCode;
@@ -45,6 +46,11 @@ enum Command {
     Takeover(takeover::Args),
     /// The index of filters beside crates that match or read JSON, in time on the processor; needs no service.
     Match(matching::Args),
+    /// The match stage beside a bare loop that consumes the same records and produces as many, on real Kafka.
+    Stage(stage::Args),
+    /// The bare loop itself; `stage` starts it as a process of its own.
+    #[command(hide = true)]
+    Loop(stage::LoopArgs),
     /// The bare handler itself; `door` starts it as a process of its own.
     #[command(hide = true)]
     Floor(floor::Args),
@@ -66,6 +72,8 @@ fn run(command: Command) -> Result<()> {
         Command::Door(args) => one_thread()?.block_on(door::run(args)),
         Command::Deliver(args) => one_thread()?.block_on(deliver::run(args)),
         Command::Takeover(args) => one_thread()?.block_on(takeover::run(args)),
+        Command::Stage(args) => one_thread()?.block_on(stage::run(args)),
+        Command::Loop(args) => stage::run_loop(&args),
         Command::Match(args) => matching::run(&args),
         // As the binary makes its own, so that TOKIO_WORKER_THREADS holds for both.
         Command::Floor(args) => many_threads()?.block_on(floor::run(args)),

@@ -1,91 +1,157 @@
 //! Delivery → deliveries topic.
+//!
+//! **Order.** What follows from events goes into an outbox in the order of the events, and outboxes are appended one after the
+//! other: an append begins when the log has acknowledged everything of the one before. So within a partition of deliveries
+//! nothing overtakes: an earlier delivery is either in the same call, which the log writes in order and after a failure at
+//! most as a prefix, or in an earlier outbox, which is complete. A call that failed is made again whole: that repeats a
+//! prefix, in order (deliver knows ids that come twice), and everything that comes later is still unsent. The next outbox is
+//! filled meanwhile, by a partition's [`crate::feed`]; that is all that goes on side by side.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::join_all;
 use mailrail_limits::{Counter, Sizer};
-use mailrail_log::{Log, NewRecord, StoredRecord, append_insistently, quarantine_record};
+use mailrail_log::{Claim, Committed, Log, NewRecord, StoredRecord, append_insistently, quarantine_record};
 use mailrail_telemetry::MatchMetrics;
-use mailrail_types::{Delivery, PartitionCount};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::Config;
+use crate::fan_out::FannedOut;
+use crate::partition::Matching;
 
 /// Between two alarms of a partition that stands still.
 const ALARM_PAUSE: Duration = Duration::from_secs(30);
 
-/// Most that an outbox holds before it is appended. One event can be owed to every subscription of a tenant: memory is
-/// bounded by this and one record, whatever the fan-out, and an append stays far below what the log takes at once.
-const OUTBOX_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most that an outbox holds before it is appended, but for one record. A partition has two: one is appended while the next
+/// is filled. One event can be owed to every subscription of a tenant: memory is bounded by this, whatever the fan-out,
+/// and an append stays far below what the log takes at once.
+const OUTBOX_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The same for records.
 const OUTBOX_RECORDS_MAX: usize = 4_096;
 
-/// What follows from events, by partition and in order, until it is appended.
-#[derive(Default)]
-pub(crate) struct Outbox {
-    deliveries: BTreeMap<u32, Vec<NewRecord>>,
-    quarantine: Vec<NewRecord>,
-    quarantine_partition: u32,
-    /// What the deliveries count for.
-    counters: Vec<Counter>,
+/// What still fits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
     records: usize,
     bytes: usize,
 }
 
-impl Outbox {
-    /// Adds a delivery behind those of its partition, and what it counts for.
-    pub(crate) fn deliver(
-        &mut self,
-        delivery: &Delivery,
-        counter: Option<Counter>,
-        partitions: PartitionCount,
-    ) {
-        let key = delivery.mailbox.key();
-        let record = NewRecord {
-            key: Bytes::copy_from_slice(key.as_str().as_bytes()),
-            value: mailrail_wire::encode_delivery(delivery),
-            headers: Vec::new(),
-        };
-        self.records += 1;
-        self.bytes += record.value.len();
-        self.counters.extend(counter);
-        self.deliveries.entry(key.partition(partitions)).or_default().push(record);
+impl Room {
+    /// There is one record more.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        self.records = self.records.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// Adds a record that could not be understood.
+    /// Nothing more is added.
+    pub(crate) fn is_used_up(self) -> bool {
+        self.records == 0 || self.bytes == 0
+    }
+}
+
+/// What follows from events, by partition and in order, until it is appended.
+pub(crate) struct Outbox {
+    deliveries: BTreeMap<u32, Vec<NewRecord>>,
+    quarantine: Vec<NewRecord>,
+    /// What the deliveries count for.
+    counters: Vec<Counter>,
+    room: Room,
+    /// Everything that follows from events below is in it, or was appended before.
+    done: Option<u64>,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self {
+            deliveries: BTreeMap::new(),
+            quarantine: Vec::new(),
+            counters: Vec::new(),
+            room: Room { records: OUTBOX_RECORDS_MAX, bytes: OUTBOX_BYTES_MAX },
+            done: None,
+        }
+    }
+}
+
+impl Outbox {
+    /// Adds deliveries behind those of their partitions, and what they count for.
+    pub(crate) fn deliver(&mut self, made: FannedOut) {
+        for (partition, record) in made.records {
+            self.room.take(record.value.len());
+            self.deliveries.entry(partition).or_default().push(record);
+        }
+        self.counters.extend(made.counters);
+    }
+
+    /// Adds a record of the partition that could not be understood.
     pub(crate) fn quarantine(&mut self, topic: &str, partition: u32, record: &StoredRecord, problem: &str) {
-        self.quarantine_partition = partition;
-        self.records += 1;
-        self.bytes += record.value.len();
+        self.room.take(record.value.len());
         self.quarantine.push(quarantine_record(topic, partition, record, problem));
     }
 
-    /// Whether it must be appended before more is added.
-    pub(crate) fn is_full(&self) -> bool {
-        self.records >= OUTBOX_RECORDS_MAX || self.bytes >= OUTBOX_BYTES_MAX
+    /// Says that everything that follows from events below `offset` was added.
+    pub(crate) fn done(&mut self, offset: u64) {
+        self.done = Some(offset);
     }
 
-    /// Appends everything, each partition in order and the partitions side by side, and is empty once the log has it. Only
+    /// What fits before it must be appended.
+    pub(crate) fn room(&self) -> Room {
+        self.room
+    }
+
+    /// Appending it would do nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.deliveries.is_empty() && self.quarantine.is_empty() && self.done.is_none()
+    }
+
+    /// Appends everything, each partition in order and the partitions side by side, and returns once the log has it. Only
     /// then the deliveries count for the sizing of their mailboxes: what is given up before is done again, and counts then.
-    pub(crate) async fn append(
-        &mut self,
+    async fn append(
+        self,
+        partition: u32,
         log: &dyn Log,
         config: &Config,
         metrics: &MatchMetrics,
         sizer: &Sizer,
     ) {
-        let outbox = std::mem::take(self);
-        let appends = outbox.deliveries.into_iter().map(|(partition, records)| async move {
+        let appends = self.deliveries.into_iter().map(|(partition, records)| async move {
             let count = records.len() as u64;
             append(log, &config.deliveries_topic, partition, records).await;
             metrics.deliveries.inc_by(count);
         });
         join_all(appends).await;
-        outbox.counters.iter().for_each(|counter| sizer.count(counter));
-        if !outbox.quarantine.is_empty() {
-            append(log, &config.quarantine_topic, outbox.quarantine_partition, outbox.quarantine).await;
+        self.counters.iter().for_each(|counter| sizer.count(counter));
+        if !self.quarantine.is_empty() {
+            append(log, &config.quarantine_topic, partition, self.quarantine).await;
         }
+    }
+}
+
+/// An outbox on its way to the log. The next one may be handed over when `turn` is given back.
+pub(crate) struct Handed {
+    pub(crate) outbox: Outbox,
+    pub(crate) turn: OwnedSemaphorePermit,
+}
+
+impl Matching {
+    /// Appends what is handed over until no more comes, and puts down how far the partition is done; returns the last position.
+    pub(crate) async fn append_all(
+        &self,
+        mut handed: mpsc::Receiver<Handed>,
+        claim: &Claim,
+    ) -> Option<Committed> {
+        let mut last = None;
+        while let Some(Handed { outbox, turn }) = handed.recv().await {
+            let done = outbox.done;
+            outbox.append(claim.partition, &*self.log, &self.config, &self.metrics, &self.sizer).await;
+            if let Some(offset) = done {
+                let position = Committed { offset, metadata: String::new() };
+                claim.position.set(position.clone());
+                last = Some(position);
+            }
+            drop(turn);
+        }
+        last
     }
 }
 

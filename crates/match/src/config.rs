@@ -33,6 +33,5 @@ pub struct Config {
     pub hand_over: Duration,
 }
 
-/// Records of one batch. Bounds the work between two looks at the stop signal, and what is sent again after a failed
-/// append.
+/// Records of one batch. Bounds the work between two looks at the stop signal.
 pub(crate) const BATCH_RECORDS_MAX: usize = 256;

@@ -1,45 +1,96 @@
-//! Event → the subscriptions that want it.
+//! Events → the recipients that are owed them: a piece of a batch at a time, on the threads that match.
 
 use std::sync::Arc;
 
-use mailrail_filter::Document;
-use mailrail_store::TenantView;
-use mailrail_telemetry::MatchMetrics;
-use mailrail_types::{Event, Subscription};
+use mailrail_filter::index::Scratch;
+use mailrail_log::StoredRecord;
+use mailrail_store::Directory;
+use mailrail_types::Event;
 
-use crate::filters::Filters;
+use crate::decode::{Decoded, decode};
+use crate::failures::Failures;
+use crate::table::Table;
+use crate::targets::{Target, targets};
+use crate::wanting::Work;
 
-/// Looks up (tenant, event type) first: most events match nobody, and that path reads neither body nor filter. A filter
-/// that fails is counted and its subscription gets nothing (the default policy of acceptance A08); the others go on.
-pub(crate) fn find_matches(
-    view: &TenantView,
-    filters: &Filters,
-    event: &Event,
-    metrics: &MatchMetrics,
-) -> Vec<Arc<Subscription>> {
-    let Some(candidates) = view.by_event_type.get(&event.attributes.event_type) else { return Vec::new() };
-    if candidates.iter().all(|s| s.filter.is_none()) {
-        return candidates.clone();
+/// Recipients after which a piece ends. One event can be owed to every subscription of a tenant: memory is bounded by this
+/// and the recipients of one event.
+const TARGETS_MAX: usize = 4_096;
+/// Steps of evaluation after which a piece ends: some tens of milliseconds. Pieces of other partitions come first now and then.
+const STEPS_MAX: u64 = 2_000_000;
+
+/// What events are matched against.
+#[derive(Clone)]
+pub(crate) struct Known {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) table: Arc<Table>,
+}
+
+/// An event that somebody is owed.
+pub(crate) struct Matched {
+    pub(crate) event: Box<Event>,
+    /// At least one.
+    pub(crate) targets: Vec<Target>,
+    /// Position of the set-up that they are of.
+    pub(crate) setup_seq: u64,
+}
+
+/// What became of some records of a batch.
+#[derive(Default)]
+pub(crate) struct Piece {
+    /// Place in the batch behind the last of them.
+    pub(crate) upto: usize,
+    /// In the order of the batch.
+    pub(crate) matched: Vec<Matched>,
+    /// Events that nobody wants.
+    pub(crate) unmatched: u64,
+    /// Places of records that are no events, with the reason.
+    pub(crate) unreadable: Vec<(usize, String)>,
+    pub(crate) failures: Failures,
+    /// Recipients whose apps lack a permission that a producer asks for.
+    pub(crate) denied: u64,
+    /// The next event was accepted with this set-up, which the table has not reached: it must not be called unwanted yet.
+    pub(crate) waits_for: Option<u64>,
+}
+
+impl Piece {
+    /// Events in it.
+    pub(crate) fn events(&self) -> u64 {
+        self.unmatched + self.matched.len() as u64
     }
-    let compiled = filters.of(view);
-    let document = Document::new(&event.attributes, &event.body);
-    let wants = |subscription: &Subscription| {
-        if subscription.filter.is_none() {
-            return true;
+}
+
+/// Takes records from place `from` on: to the end, to one that has to wait, or until it is enough for one piece. At least one
+/// of them, unless that has to wait.
+pub(crate) fn find_matches(
+    batch: &[StoredRecord],
+    from: usize,
+    known: &Known,
+    scratch: &mut Scratch,
+) -> Piece {
+    let mut piece = Piece { upto: from, ..Piece::default() };
+    let mut work = Work::new(scratch);
+    let mut found = 0;
+    for record in batch.get(from..).unwrap_or_default() {
+        if found >= TARGETS_MAX || work.steps >= STEPS_MAX {
+            break;
         }
-        match compiled.get(&subscription.id).and_then(Option::as_ref).map(|filter| filter.matches(&document))
-        {
-            Some(Ok(matched)) => matched,
-            Some(Err(error)) => {
-                metrics.filter_errors.inc();
-                tracing::warn!(tenant = %event.tenant, subscription = %subscription.id, %error, "filter failed");
-                false
+        match decode(record) {
+            Decoded::Event(event) if event.setup_seq > known.table.seq() => {
+                piece.waits_for = Some(event.setup_seq);
+                break;
             }
-            None => {
-                metrics.filter_errors.inc();
-                false
-            }
+            Decoded::Event(event) => match targets(known, &event, &mut work) {
+                Some((setup_seq, targets)) if !targets.is_empty() => {
+                    found += targets.len();
+                    piece.matched.push(Matched { event, targets, setup_seq });
+                }
+                Some(_) | None => piece.unmatched += 1,
+            },
+            Decoded::Unreadable(problem) => piece.unreadable.push((piece.upto, problem)),
         }
-    };
-    candidates.iter().filter(|s| wants(s)).cloned().collect()
+        piece.upto += 1;
+    }
+    (piece.failures, piece.denied) = (work.failures, work.denied);
+    piece
 }

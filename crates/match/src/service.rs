@@ -1,6 +1,8 @@
 //! The service: owns partitions of the events topic and runs the pipeline of each.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use mailrail_limits::Sizer;
 use mailrail_log::{Log, LogError, OwnOptions, Subject, own_partitions};
@@ -10,8 +12,15 @@ use mailrail_types::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
-use crate::filters::Filters;
+use crate::catalog::Catalog;
+use crate::find_matches::Known;
+use crate::follow::Follower;
 use crate::partition::Matching;
+use crate::pool::Pool;
+use crate::table::Table;
+
+/// Most threads that match. There are as many as the process has processors.
+const THREADS_MAX: usize = 64;
 
 /// Reads the wall clock; an argument, so that tests own time.
 pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -29,10 +38,10 @@ impl std::fmt::Debug for Service {
 
 impl Service {
     /// A service over a log, the view of what tenants set up, and the sizer of mailboxes. `clock` gives the time that
-    /// deliveries are stamped with.
+    /// deliveries are stamped with. Starts the threads that match.
     ///
     /// # Errors
-    /// [`LogError`] when no client for reading can be made.
+    /// [`LogError`] when no client for reading can be made, or no thread.
     pub fn new(
         config: Config,
         log: Arc<dyn Log>,
@@ -42,12 +51,15 @@ impl Service {
         clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     ) -> Result<Self, LogError> {
         let readers = log.readers()?;
+        let threads = available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
+        let pool = Pool::start(threads)
+            .map_err(|error| LogError::Config(format!("no threads to match on: {error}; allow more")))?;
         let matching = Matching {
-            config,
+            config: Arc::new(config),
             log,
             readers,
-            directory,
-            filters: Filters::default(),
+            known: Known { directory, table: Arc::new(Table::default()) },
+            pool,
             sizer,
             metrics: metrics.matching.clone(),
             mailboxes: metrics.mailbox.clone(),
@@ -56,12 +68,12 @@ impl Service {
         Ok(Self { matching: Arc::new(matching) })
     }
 
-    /// Works until `stop`; then every partition finishes its batch and the group is left.
+    /// Works until `stop`; then every partition finishes what it has read and the group is left.
     ///
     /// # Errors
     /// [`LogError`] when the group cannot be joined.
     pub async fn run(self, stop: CancellationToken) -> Result<(), LogError> {
-        let config = &self.matching.config;
+        let Matching { config, known: Known { directory, table }, .. } = &*self.matching;
         let subject = Subject { topic: config.events_topic.clone(), group: config.group.clone() };
         let options = OwnOptions {
             commit_interval: config.commit_interval,
@@ -70,6 +82,13 @@ impl Service {
             lease: None,
             stopped: config.stopped.clone(),
         };
-        own_partitions(self.matching.log.clone(), subject, self.matching, options, stop).await
+        // Before the first event: a table that knows of nobody would call it unwanted.
+        let catalog = Catalog::new(directory.clone(), table.clone());
+        let follower = Follower::start(directory, catalog).await;
+        let owning = own_partitions(self.matching.log.clone(), subject, self.matching.clone(), options, stop);
+        tokio::select! {
+            owned = owning => owned,
+            () = follower.run() => Ok(()),
+        }
     }
 }

@@ -1,15 +1,14 @@
 //! Event → the recipients that are owed it: subscriptions, or the cells of a forwarded webhook.
 
-use std::sync::Arc;
-
 use mailrail_store::TenantView;
-use mailrail_telemetry::MatchMetrics;
-use mailrail_types::{AppId, ClassId, EndpointId, Event, SubscriptionId};
+use mailrail_types::{AppId, ClassId, EndpointId, Event, Forwarded, Subscription, SubscriptionId};
 
-use crate::filters::Filters;
-use crate::find_matches::find_matches;
+use crate::admission::Admission;
+use crate::find_matches::Known;
+use crate::wanting::Work;
 
 /// One recipient of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) app: AppId,
     /// What the delivery follows from; for a cell its endpoint's name.
@@ -19,37 +18,43 @@ pub(crate) struct Target {
     pub(crate) class: ClassId,
 }
 
-/// Everybody who is owed the event.
-pub(crate) fn targets(
-    view: &TenantView,
-    filters: &Filters,
-    event: &Event,
-    metrics: &MatchMetrics,
-) -> Vec<Target> {
-    match event.forwarded.as_deref() {
-        Some(forwarded) => {
-            let Some(integration) = view.integrations.get(&forwarded.integration) else { return Vec::new() };
-            let class = mailrail_surfaces::integration_class(integration);
-            integration.cells.iter().filter_map(|cell| to_cell(view, cell, &class)).collect()
-        }
-        None => find_matches(view, filters, event, metrics)
-            .into_iter()
-            .filter_map(|s| {
-                let class = view.endpoints.get(&s.endpoint)?.class.clone();
-                let (app, subscription, endpoint) = (s.app.clone(), s.id.clone(), s.endpoint.clone());
-                Some(Target { app, subscription, endpoint, class })
-            })
-            .collect(),
+/// Everybody who is owed the event, and the position of the set-up that says so; `None`: nobody wants events like it. Then
+/// neither the body nor a filter was looked at.
+pub(crate) fn targets(known: &Known, event: &Event, work: &mut Work<'_>) -> Option<(u64, Vec<Target>)> {
+    if let Some(forwarded) = event.forwarded.as_deref() {
+        let view = known.directory.tenant(&event.tenant)?;
+        let admission = Admission::new(event, &view);
+        let mut cells = cells(&view, forwarded);
+        cells.retain(|cell| admission.admits(&cell.app));
+        work.denied += admission.denied();
+        return Some((view.seq, cells));
     }
+    known.table.with(&event.tenant, &event.attributes.event_type, |shard| {
+        let admission = Admission::new(event, &shard.view);
+        let wanting = shard.wanting.find(event, &admission, work);
+        work.denied += admission.denied();
+        let targets = wanting.iter().filter_map(|s| to_subscription(&shard.view, s)).collect();
+        (shard.view.seq, targets)
+    })
+}
+
+fn to_subscription(view: &TenantView, subscription: &Subscription) -> Option<Target> {
+    let Subscription { app, id, endpoint, .. } = subscription;
+    let class = view.endpoints.get(endpoint)?.class.clone();
+    Some(Target { app: app.clone(), subscription: id.clone(), endpoint: endpoint.clone(), class })
 }
 
 /// One delivery for each cell: one cell's failure never holds another's copy.
-fn to_cell(view: &TenantView, cell: &EndpointId, class: &ClassId) -> Option<Target> {
-    let endpoint: &Arc<_> = view.endpoints.get(cell)?;
-    Some(Target {
-        app: endpoint.app.clone(),
-        subscription: SubscriptionId::new(cell.as_str()).ok()?,
-        endpoint: cell.clone(),
-        class: class.clone(),
-    })
+fn cells(view: &TenantView, forwarded: &Forwarded) -> Vec<Target> {
+    let Some(integration) = view.integrations.get(&forwarded.integration) else { return Vec::new() };
+    let class = mailrail_surfaces::integration_class(integration);
+    let to_cell = |cell: &EndpointId| {
+        Some(Target {
+            app: view.endpoints.get(cell)?.app.clone(),
+            subscription: SubscriptionId::new(cell.as_str()).ok()?,
+            endpoint: cell.clone(),
+            class: class.clone(),
+        })
+    };
+    integration.cells.iter().filter_map(to_cell).collect()
 }

@@ -62,13 +62,14 @@ impl State {
     fn replace(&mut self, found: Vec<(TenantId, Option<StoredTenant>)>, seq: u64) {
         let ids: HashSet<_> = found.iter().map(|(id, _)| id).collect();
         self.keys.retain(|_, key| !ids.contains(&key.tenant));
-        self.tenants.retain(|id, _| !ids.contains(id));
+        let former: HashMap<_, _> = self.tenants.extract_if(|id, _| ids.contains(id)).collect();
         self.integrations.retain(|_, tenants| {
             tenants.retain(|tenant| !ids.contains(tenant));
             !tenants.is_empty()
         });
         for stored in found.into_iter().filter_map(|(_, stored)| stored) {
-            self.insert(stored, seq);
+            let former = former.get(&stored.tenant.id).map(|view| &**view);
+            self.insert(stored, seq, former);
         }
     }
 
@@ -84,12 +85,12 @@ impl State {
         }
     }
 
-    fn insert(&mut self, stored: StoredTenant, seq: u64) {
+    fn insert(&mut self, stored: StoredTenant, seq: u64, former: Option<&TenantView>) {
         let tenant = stored.tenant.id.clone();
         for (id, hash) in &stored.keys {
             self.keys.insert(*hash, ApiKey { id: id.clone(), tenant: tenant.clone() });
         }
-        let view = stored.into_view(seq);
+        let view = stored.into_view(seq, former);
         for integration in view.integrations.values() {
             let named = (integration.provider, integration.id.clone());
             self.integrations.entry(named).or_default().push(tenant.clone());
@@ -170,6 +171,13 @@ impl Directory {
         if changes.wait_for(|reached| *reached > seq).await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Tells of every new state by its position, also when the database went back. Look at what it holds before the state is
+    /// read: then no change is missed.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.seq.subscribe()
     }
 
     /// A tenant.

@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002_classes.sql"),
     include_str!("../migrations/0003_holding.sql"),
     include_str!("../migrations/0004_endpoint_limits.sql"),
+    include_str!("../migrations/0005_matching.sql"),
 ];
 
 const CHECK_PLACE: &[&str] = &["key-check"];

@@ -1,13 +1,13 @@
 //! Rows to nouns: one tenant or all of them, within the caller's snapshot.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mailrail_types::{
-    App, AppId, ClassId, Endpoint, EndpointId, EventType, FilterLanguage, FilterSource, IN_FLIGHT_MAX,
-    Integration, IntegrationId, KeyId, Provider, RATE_PER_SECOND_MAX, Secret, Subscription, SubscriptionId,
-    Tenant, TenantId, Timestamp,
+    App, AppId, ClassId, Endpoint, EndpointId, EventType, FilterErrorPolicy, FilterLanguage, FilterSource,
+    IN_FLIGHT_MAX, Integration, IntegrationId, KeyId, Provider, RATE_PER_SECOND_MAX, Secret, Subscription,
+    SubscriptionId, Tenant, TenantId, Timestamp,
 };
 use sqlx::Row;
 use sqlx::any::AnyRow;
@@ -49,8 +49,14 @@ impl StoredTenant {
         }
     }
 
-    pub(crate) fn into_view(self, seq: u64) -> TenantView {
-        let subscriptions: Vec<_> = self.subscriptions.into_values().map(Arc::new).collect();
+    /// The tenant as of `seq`. Subscriptions that are as in the `former` view keep their place in memory: who compiled
+    /// something from one sees by its address that it still holds.
+    pub(crate) fn into_view(self, seq: u64, former: Option<&TenantView>) -> TenantView {
+        let known = |s: Subscription| {
+            let same = former.and_then(|former| former.subscriptions.get(&s.id)).filter(|same| ***same == s);
+            same.map_or_else(|| Arc::new(s), Arc::clone)
+        };
+        let subscriptions: Vec<_> = self.subscriptions.into_values().map(known).collect();
         TenantView {
             seq,
             tenant: self.tenant,
@@ -112,8 +118,8 @@ async fn load(
         let event_type = event_type(&row)?;
         owner(&mut tenants, &row)?.event_types.insert(event_type.name.clone(), event_type);
     }
-    for row in rows!(conn, of, "SELECT tenant, id, name FROM apps") {
-        let app = App { id: id(&row, "id", AppId::new)?, name: row.try_get("name")? };
+    for row in rows!(conn, of, "SELECT tenant, id, name, permissions FROM apps") {
+        let app = app(&row)?;
         owner(&mut tenants, &row)?.apps.insert(app.id.clone(), app);
     }
     for row in rows!(
@@ -143,7 +149,7 @@ async fn load(
     for row in rows!(
         conn,
         of,
-        "SELECT tenant, id, app, endpoint, event_types, filter_language, filter_text FROM subscriptions"
+        "SELECT tenant, id, app, endpoint, event_types, filter_language, filter_text, on_filter_error FROM subscriptions"
     ) {
         let subscription = subscription(&row)?;
         owner(&mut tenants, &row)?.subscriptions.insert(subscription.id.clone(), subscription);
@@ -230,6 +236,14 @@ pub(crate) fn id<T, E: ToString>(
     new(row.try_get(column)?).map_err(|e| Error::damaged(format!("column {column}"), e))
 }
 
+fn app(row: &AnyRow) -> Result<App, Error> {
+    let permissions = match row.try_get::<Option<&str>, _>("permissions")? {
+        Some(_) => json(row, "permissions")?,
+        None => BTreeSet::new(),
+    };
+    Ok(App { id: id(row, "id", AppId::new)?, name: row.try_get("name")?, permissions })
+}
+
 fn event_type(row: &AnyRow) -> Result<EventType, Error> {
     let name: String = row.try_get("name")?;
     let ordering_key = row
@@ -290,11 +304,19 @@ fn subscription(row: &AnyRow) -> Result<Subscription, Error> {
         }),
         _ => None,
     };
+    let on_filter_error = row.try_get::<Option<&str>, _>("on_filter_error")?.map(|name| {
+        FilterErrorPolicy::from_name(name).unwrap_or_else(|| {
+            // A newer mailrail knows more policies. Not to know one must not keep a tenant's other changes away.
+            tracing::warn!(subscription = %id, policy = name, "a policy for filter errors is not known here");
+            FilterErrorPolicy::default()
+        })
+    });
     Ok(Subscription {
         app: self::id(row, "app", AppId::new)?,
         endpoint: self::id(row, "endpoint", EndpointId::new)?,
         event_types: json(row, "event_types")?,
         filter,
+        on_filter_error: on_filter_error.unwrap_or_default(),
         id,
     })
 }

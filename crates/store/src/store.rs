@@ -283,7 +283,7 @@ impl Store {
     /// [`Error::Damaged`], [`Error::Unavailable`].
     pub async fn tenant_view(&self, tenant: &TenantId) -> Result<Option<TenantView>, Error> {
         let mut found = Box::pin(self.read_some([tenant])).await?;
-        Ok(found.tenants.pop().and_then(|(_, stored)| stored).map(|stored| stored.into_view(found.seq)))
+        Ok(found.tenants.pop().and_then(|(_, stored)| stored).map(|stored| stored.into_view(found.seq, None)))
     }
 
     /// Changes after number `seq`, oldest first, at most `limit` (and at most 10,000). When the first one is not `seq`

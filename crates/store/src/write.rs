@@ -65,12 +65,13 @@ async fn run(conn: &mut Connection, sealer: &Sealer, tenant: &TenantId, op: &Op)
         }
         Op::PutApp(app) => {
             sqlx::query(
-                "INSERT INTO apps (tenant, id, name) VALUES ($1, $2, $3) \
-                 ON CONFLICT (tenant, id) DO UPDATE SET name = excluded.name",
+                "INSERT INTO apps (tenant, id, name, permissions) VALUES ($1, $2, $3, $4) \
+                 ON CONFLICT (tenant, id) DO UPDATE SET name = excluded.name, permissions = excluded.permissions",
             )
             .bind(id)
             .bind(app.id.as_str())
             .bind(app.name.as_str())
+            .bind(json(&app.permissions)?)
             .execute(conn)
             .await?;
         }
@@ -178,11 +179,11 @@ async fn put_subscription(
 ) -> Result<(), Error> {
     let filter = subscription.filter.as_ref();
     sqlx::query(
-        "INSERT INTO subscriptions (tenant, id, app, endpoint, event_types, filter_language, filter_text) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7) \
+        "INSERT INTO subscriptions (tenant, id, app, endpoint, event_types, filter_language, filter_text, \
+         on_filter_error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
          ON CONFLICT (tenant, id) DO UPDATE SET app = excluded.app, endpoint = excluded.endpoint, \
          event_types = excluded.event_types, filter_language = excluded.filter_language, \
-         filter_text = excluded.filter_text",
+         filter_text = excluded.filter_text, on_filter_error = excluded.on_filter_error",
     )
     .bind(tenant.as_str())
     .bind(subscription.id.as_str())
@@ -191,6 +192,7 @@ async fn put_subscription(
     .bind(json(&subscription.event_types)?)
     .bind(filter.map(|filter| filter.language.name()))
     .bind(filter.map(|filter| filter.text.as_str()))
+    .bind(subscription.on_filter_error.name())
     .execute(conn)
     .await?;
     Ok(())

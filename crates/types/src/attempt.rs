@@ -167,6 +167,8 @@ codes!(
         SubscriptionDeleted = "subscription_deleted",
         /// The tenant was deleted.
         TenantDeleted = "tenant_deleted",
+        /// The event's producer asks for a permission that the app does not have any more.
+        PermissionMissing = "permission_missing",
     }
 );
 

@@ -21,7 +21,8 @@ pub struct MailboxClass {
     /// delivery is set aside while the rest of its mailbox goes on. `false` (strict): the width never changes, and a
     /// failed delivery holds its mailbox.
     pub tolerates_reordering: bool,
-    /// Requests that a pass of the delivery pool has at once; with `payloads_per_thread`, what one mailbox is worth.
+    /// Attempts that a tolerant mailbox has at a time, no two about the same ordering key; with `payloads_per_thread`, what one
+    /// mailbox is worth. A strict one has one at a time.
     pub threads: u32,
     /// Payloads of each of them in a pass.
     pub payloads_per_thread: u32,

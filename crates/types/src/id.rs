@@ -20,7 +20,7 @@ pub enum IdError {
         "'{0}' is not a valid {1} id: use 1 to 64 of a-z, 0-9, '_', '-' and '.', starting with a letter or digit"
     )]
     Name(String, &'static str),
-    /// Not the text form of an event or delivery id.
+    /// Not the text form of an event, delivery or replay id.
     #[error("'{0}' is not a valid {1} id: expected '{2}' and 26 characters of base32")]
     Content(String, &'static str, &'static str),
 }
@@ -187,6 +187,10 @@ content_id!(
 content_id!(
     /// One event owed to one subscription; the `webhook-id` of every attempt, stable for ever.
     DeliveryId, "delivery", "dlv_"
+);
+content_id!(
+    /// A replay of dead letters. Random: each order is another one.
+    ReplayId, "replay", "rpl_"
 );
 
 impl EventId {

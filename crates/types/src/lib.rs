@@ -11,10 +11,13 @@
 mod attempt;
 mod class;
 mod delivery;
+mod error_policy;
 mod event;
 mod id;
 mod integration;
 mod mailbox;
+mod permission;
+mod redrive;
 mod setup;
 mod time;
 
@@ -23,12 +26,16 @@ pub use attempt::{
 };
 pub use class::{BUCKETS_MAX, ClassError, MailboxClass, PRIORITY_DEFAULT, PRIORITY_MAX};
 pub use delivery::{DeadLetter, Delivery, History};
+pub use error_policy::FilterErrorPolicy;
 pub use event::{Attribute, AttributeValue, Attributes, Event, Forwarded, TraceContext};
 pub use id::{
-    AppId, ClassId, DeliveryId, EndpointId, EventId, IdError, IntegrationId, KeyId, SubscriptionId, TenantId,
+    AppId, ClassId, DeliveryId, EndpointId, EventId, IdError, IntegrationId, KeyId, ReplayId, SubscriptionId,
+    TenantId,
 };
 pub use integration::{Integration, Provider, ShedRule};
 pub use mailbox::{Mailbox, MailboxKey, PartitionCount, SourceMailbox};
+pub use permission::{PERMISSION_ATTRIBUTE, PERMISSION_MAX_CHARS, PERMISSIONS_MAX};
+pub use redrive::{LetterFilter, LetterRange, RedriveBatch, RedriveEntry, Redriven, ReplayOrder, ReplayStep};
 pub use setup::{
     ApiKey, App, Endpoint, EventType, FilterLanguage, FilterSource, HeaderError, IN_FLIGHT_MAX, JsonPath,
     JsonPathError, RATE_PER_SECOND_MAX, Secret, Subscription, Tenant, check_header,

@@ -59,8 +59,13 @@ pub struct MailboxKey(Arc<str>);
 /// A fixed number of parts, each percent-encoded and so without ':', joined by it (acceptance X10). An absent part is
 /// empty; a present one never is.
 fn joined(parts: [&str; 5], bucket: u32) -> MailboxKey {
-    let parts = parts.map(|part| utf8_percent_encode(part, KEPT).to_string());
-    MailboxKey(format!("{}:{bucket}", parts.join(":")).into())
+    let mut key = String::with_capacity(parts.iter().map(|part| part.len() + 1).sum::<usize>() + 4);
+    for part in parts {
+        key.extend(utf8_percent_encode(part, KEPT));
+        key.push(':');
+    }
+    key.push_str(&bucket.to_string());
+    MailboxKey(key.into())
 }
 
 /// What [`joined`] joined. A part that is not UTF-8 once decoded is none of ours.

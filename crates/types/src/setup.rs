@@ -1,12 +1,13 @@
 //! What a tenant sets up: apps, endpoints, subscriptions, event types, keys.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::{AppId, ClassId, EndpointId, KeyId, SubscriptionId, TenantId};
+use crate::{AppId, ClassId, EndpointId, FilterErrorPolicy, KeyId, SubscriptionId, TenantId};
 
 /// Largest [`Endpoint::max_in_flight`]: more than one process has open to one recipient.
 pub const IN_FLIGHT_MAX: u32 = 1000;
@@ -32,6 +33,8 @@ pub struct App {
     pub id: AppId,
     /// A name for people; may be empty.
     pub name: String,
+    /// What it may get of events that their producer marked as sensitive: see [`App::may_get`].
+    pub permissions: BTreeSet<String>,
 }
 
 /// A recipient.
@@ -55,11 +58,11 @@ pub struct Endpoint {
     /// dead-lettered ([`crate::DeadReason::HeadMaxAge`]) and its mailbox goes on. `None`: the head holds its mailbox as
     /// long as its retries last. Tolerant mailboxes do not read it: nothing waits behind their failed deliveries.
     pub head_max_age: Option<Duration>,
-    /// Most attempts to it at the same time, 1 to [`IN_FLIGHT_MAX`]; `None`: no limit of its own. In this version each
-    /// process that delivers counts for itself.
+    /// Most attempts to it at the same time, 1 to [`IN_FLIGHT_MAX`]; `None`: no limit of its own. Over all
+    /// processes that share a Redis.
     pub max_in_flight: Option<u32>,
     /// Most attempts to it in a second, 1 to [`RATE_PER_SECOND_MAX`], with a burst of one second; `None`: no limit of its
-    /// own. In this version each process that delivers counts for itself.
+    /// own. Over all processes that share a Redis.
     pub rate_per_second: Option<u32>,
     /// Whether a person holds its mail for now: nothing is sent, nothing is lost. It is operational state and no set-up:
     /// applying a set-up never changes it.
@@ -109,6 +112,8 @@ pub struct Subscription {
     pub event_types: Vec<String>,
     /// Which of those events; `None`: all.
     pub filter: Option<FilterSource>,
+    /// What becomes of an event on which the filter gives no verdict.
+    pub on_filter_error: FilterErrorPolicy,
 }
 
 /// A filter as it was written.
@@ -116,7 +121,7 @@ pub struct Subscription {
 pub struct FilterSource {
     /// The language it is written in.
     pub language: FilterLanguage,
-    /// Its text; for `pattern` a JSON object.
+    /// Its text: for `pattern` and `eventbridge` a JSON object, for `cloudevents` a JSON list, for `cesql` an expression.
     pub text: String,
 }
 
@@ -124,23 +129,40 @@ pub struct FilterSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FilterLanguage {
-    /// EventBridge-compatible JSON patterns.
+    /// EventBridge-compatible JSON patterns, and more operators.
     Pattern,
+    /// JSON patterns, and nothing that EventBridge does not have.
+    EventBridge,
+    /// CloudEvents SQL expressions, and paths into the data.
+    Cesql,
+    /// Lists of CloudEvents filters, as of the Subscriptions API.
+    CloudEvents,
 }
 
 impl FilterLanguage {
+    /// Every language.
+    pub const ALL: [FilterLanguage; 4] = [
+        FilterLanguage::Pattern,
+        FilterLanguage::EventBridge,
+        FilterLanguage::Cesql,
+        FilterLanguage::CloudEvents,
+    ];
+
     /// The name in files and APIs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             FilterLanguage::Pattern => "pattern",
+            FilterLanguage::EventBridge => "eventbridge",
+            FilterLanguage::Cesql => "cesql",
+            FilterLanguage::CloudEvents => "cloudevents",
         }
     }
 
     /// The language with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        (name == "pattern").then_some(FilterLanguage::Pattern)
+        Self::ALL.into_iter().find(|language| language.name() == name)
     }
 }
 

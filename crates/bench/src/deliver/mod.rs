@@ -5,6 +5,7 @@ mod hops;
 mod latency;
 mod report;
 mod rig;
+mod stages;
 mod turn;
 
 use std::num::NonZeroU32;
@@ -92,7 +93,9 @@ async fn measure(args: &Args, rig: &mut Rig) -> Result<Report> {
         }
     }
     if args.latency_rounds > 0 {
+        let first = rig.next;
         latency::run(args, rig, &mut report).await?;
+        eprintln!("{}", stages::line(rig, first).await?);
     }
     rig.check().await?;
     ensure!(!report.is_empty(), "nothing was measured");

@@ -4,7 +4,7 @@
 
 mod cpu;
 mod engines;
-mod workload;
+pub(crate) mod workload;
 
 use anyhow::{Result, ensure};
 use mailrail_filter::index::{Change, FilterId, ShardTable};

@@ -9,19 +9,19 @@ const MISSES: usize = 32;
 const HITS: usize = 8;
 
 /// Bodies of one size.
-pub(super) struct Bodies {
-    pub(super) misses: Vec<Vec<u8>>,
-    pub(super) hits: Vec<Vec<u8>>,
+pub(crate) struct Bodies {
+    pub(crate) misses: Vec<Vec<u8>>,
+    pub(crate) hits: Vec<Vec<u8>>,
 }
 
 /// Text of filter `i`: `project.key = P<i> and priority.name = Critical`.
-pub(super) fn filter(i: usize) -> String {
+pub(crate) fn filter(i: usize) -> String {
     format!(r#"{{"issue":{{"fields":{{"project":{{"key":["P{i}"]}},"priority":{{"name":["Critical"]}}}}}}}}"#)
 }
 
 impl Bodies {
     /// Bodies of about `size` bytes.
-    pub(super) fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         Self {
             misses: (0..MISSES).map(|i| body(&format!("Q{i}"), i, size)).collect(),
             hits: (0..HITS).map(|i| body(&format!("P{i}"), i, size)).collect(),

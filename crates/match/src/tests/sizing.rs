@@ -9,7 +9,7 @@ use mailrail_policy::SizingOptions;
 use tokio::sync::watch;
 
 use super::*;
-use crate::partition::SIZED_AT_A_TIME;
+use crate::feed::SIZED_AT_A_TIME;
 
 /// A store that takes reads and never answers.
 #[derive(Default)]
@@ -48,11 +48,29 @@ async fn s13_recipients_are_sized_side_by_side_within_a_bound() {
     assert_eq!(rig.sizer.counts().sizing_unavailable, SUBSCRIPTIONS as u64);
 }
 
+/// As above, of many events with one recipient each.
+#[tokio::test(flavor = "multi_thread")]
+async fn s13_events_of_a_batch_are_sized_side_by_side() {
+    const EVENTS: usize = 100;
+    let store = Arc::new(Silent::default());
+    let rig = Rig::start_with(store.clone()).await;
+    let names: Vec<String> = (0..EVENTS).map(|n| format!("s{n:03}")).collect();
+    // An event type for each.
+    let subscriptions: Vec<_> = names.iter().map(|n| (n.as_str(), n.as_str(), None)).collect();
+    rig.apply(&subscriptions).await;
+    for name in &names {
+        rig.append(mailrail_wire::encode_event(&event(name, name, "{}"))).await;
+    }
+    rig.run_until(EVENTS as u64).await;
+    assert_eq!(store.reads.load(Ordering::Relaxed), SIZED_AT_A_TIME);
+    assert_eq!(rig.recipients().await, names);
+}
+
 /// A log that keeps deliveries waiting while its gate is shut.
-struct Gated {
-    log: Arc<dyn Log>,
-    open: watch::Sender<bool>,
-    asked: AtomicUsize,
+pub(super) struct Gated {
+    pub(super) log: Arc<dyn Log>,
+    pub(super) open: watch::Sender<bool>,
+    pub(super) asked: AtomicUsize,
 }
 
 #[async_trait]

@@ -7,8 +7,9 @@ use mailrail_store::{
     Directory, EncryptionKey, EndpointSetup, Error, KeySetup, Store, TenantSetup, TenantView,
 };
 use mailrail_types::{
-    App, AppId, ClassId, Endpoint, EndpointId, EventType, FilterLanguage, FilterSource, Integration,
-    IntegrationId, KeyId, MailboxClass, Provider, Secret, Subscription, SubscriptionId, Tenant, TenantId,
+    App, AppId, ClassId, Endpoint, EndpointId, EventType, FilterErrorPolicy, FilterLanguage, FilterSource,
+    Integration, IntegrationId, KeyId, MailboxClass, Provider, Secret, Subscription, SubscriptionId, Tenant,
+    TenantId,
 };
 use sqlx::{AnyPool, AssertSqlSafe};
 use tempfile::TempDir;
@@ -149,7 +150,8 @@ pub(crate) fn endpoint_id(id: &str) -> EndpointId {
 }
 
 pub(crate) fn app(id: &str) -> App {
-    App { id: AppId::new(id).expect("valid"), name: format!("app {id}") }
+    let permissions = [format!("{id} é"), "all".to_owned()].into();
+    App { id: AppId::new(id).expect("valid"), name: format!("app {id}"), permissions }
 }
 
 pub(crate) fn endpoint(id: &str, app: &str, secrets: &[&str]) -> EndpointSetup {
@@ -176,6 +178,7 @@ pub(crate) fn subscription(id: &str, app: &str, endpoint: &str, event_types: &[&
         endpoint: endpoint_id(endpoint),
         event_types: event_types.iter().map(|name| (*name).to_owned()).collect(),
         filter: None,
+        on_filter_error: FilterErrorPolicy::default(),
     }
 }
 
@@ -215,6 +218,7 @@ pub(crate) fn full(id: &str, token: &str) -> TenantSetup {
     let mut filtered = subscription("filtered", "shop", "hook", &["repo.pushed", "repo.deleted"]);
     filtered.filter =
         Some(FilterSource { language: FilterLanguage::Pattern, text: r#"{"data":{"a":["é"]}}"#.to_owned() });
+    filtered.on_filter_error = FilterErrorPolicy::DeliverAndCount;
     TenantSetup {
         event_types: vec![
             EventType {

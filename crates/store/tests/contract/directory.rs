@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mailrail_store::{Directory, TenantView};
-use mailrail_types::{ApiKey, IntegrationId, KeyId, Provider};
+use mailrail_types::{ApiKey, IntegrationId, KeyId, Provider, SubscriptionId};
 
 use crate::base::{
     Base, Following, app, assert_view, empty, endpoint_id, full, integration, key, tenant, token,
@@ -54,11 +54,16 @@ async fn it_follows_another_process(base: &Base) {
     let mut changed = full("acme", &token(1));
     changed.endpoints[0].endpoint.url = "https://example.com/moved".to_owned();
     changed.subscriptions[1].event_types = vec!["repo.deleted".to_owned()];
+    let before = directory.tenant(&tenant("acme")).expect("exists");
     let updated = writer.apply(&[changed.clone()], true).await.expect("applies");
     following.reached(updated.seq).await;
     let view = directory.tenant(&tenant("acme")).expect("exists");
     assert_view(&view, &changed);
     assert_eq!(view.by_event_type["repo.deleted"].len(), 2);
+    for (id, is_as_it_was) in [("filtered", true), ("all", false)] {
+        let of = |view: &TenantView| view.subscriptions[&SubscriptionId::new(id).expect("valid")].clone();
+        assert_eq!(Arc::ptr_eq(&of(&before), &of(&view)), is_as_it_was, "{id}");
+    }
 
     let deleted = writer.delete_endpoint(&tenant("acme"), &endpoint_id("hook")).await.expect("deletes");
     following.reached(deleted).await;

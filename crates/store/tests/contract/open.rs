@@ -2,7 +2,9 @@
 
 use mailrail_store::{EncryptionKey, Error, Store};
 
-use mailrail_types::{IN_FLIGHT_MAX, MailboxClass, PRIORITY_DEFAULT, RATE_PER_SECOND_MAX};
+use mailrail_types::{
+    FilterErrorPolicy, IN_FLIGHT_MAX, MailboxClass, PRIORITY_DEFAULT, RATE_PER_SECOND_MAX, SubscriptionId,
+};
 
 use crate::base::{Base, empty, endpoint_id, full, tenant, token};
 
@@ -14,6 +16,7 @@ crate::on_both!(
     a_failed_migration_leaves_nothing,
     a_database_of_the_first_schema_is_migrated,
     limits_of_a_newer_version_are_kept_in_bounds,
+    a_policy_of_a_newer_version_is_the_default,
     a_closed_store_says_so,
 );
 
@@ -24,7 +27,7 @@ async fn processes_that_start_together_migrate_once(base: &Base) {
         store.check().await.expect("answers");
         assert!(store.tenant_view(&tenant("acme")).await.expect("reads").is_some());
     }
-    assert_eq!(base.number("SELECT COUNT(*) FROM schema_versions").await, 4);
+    assert_eq!(base.number("SELECT COUNT(*) FROM schema_versions").await, 5);
     assert_eq!(base.number("SELECT COUNT(*) FROM key_check").await, 1);
 }
 
@@ -47,7 +50,7 @@ async fn a_newer_schema_is_refused(base: &Base) {
     let store = base.open().await;
     base.raw("INSERT INTO schema_versions (version) VALUES (999)").await;
     let refused = base.try_open(EncryptionKey::generate()).await.map(|_| ());
-    assert_eq!(refused, Err(Error::NewerSchema { found: 999, known: 4 }));
+    assert_eq!(refused, Err(Error::NewerSchema { found: 999, known: 5 }));
     // Processes of the older version go on: a rolling upgrade needs them.
     store.apply(&[empty("acme")], false).await.expect("applies");
 }
@@ -100,6 +103,25 @@ async fn a_database_of_the_first_schema_is_migrated(base: &Base) {
 }
 
 /// Processes of the older version read what a newer one wrote: a rolling upgrade needs them.
+/// And so is what an older version wrote, which knows neither policies nor permissions.
+async fn a_policy_of_a_newer_version_is_the_default(base: &Base) {
+    let store = base.open().await;
+    store.apply(&[full("acme", &token(1))], false).await.expect("applies");
+    let filtered = SubscriptionId::new("filtered").expect("valid");
+    for stored in ["'retry-later'", "NULL"] {
+        base.raw(&format!("UPDATE subscriptions SET on_filter_error = {stored}")).await;
+        let view = store.tenant_view(&tenant("acme")).await.expect("reads").expect("exists");
+        assert_eq!(
+            view.subscriptions[&filtered].on_filter_error,
+            FilterErrorPolicy::DropAndCount,
+            "{stored}"
+        );
+    }
+    base.raw("UPDATE apps SET permissions = NULL").await;
+    let view = store.tenant_view(&tenant("acme")).await.expect("reads").expect("exists");
+    assert!(view.apps.values().all(|app| app.permissions.is_empty()));
+}
+
 async fn limits_of_a_newer_version_are_kept_in_bounds(base: &Base) {
     let store = base.open().await;
     store.apply(&[full("acme", &token(1))], false).await.expect("applies");

@@ -1,0 +1,95 @@
+//! The table follows the directory: what is seen, and when.
+
+use mailrail_filter::index::Scratch;
+
+use super::*;
+use crate::catalog::Catalog;
+use crate::find_matches::Known;
+use crate::table::Table;
+use crate::targets::targets;
+use crate::wanting::Work;
+
+/// Names of those who are owed the event; `None`: its type is looked up and nothing else.
+fn owed(known: &Known, event: &Event) -> Option<Vec<String>> {
+    let mut scratch = Scratch::new();
+    let mut work = Work::new(&mut scratch);
+    targets(known, event, &mut work)
+        .map(|(_, targets)| targets.iter().map(|t| t.subscription.to_string()).collect())
+}
+
+fn start(rig: &Rig) -> (Known, Catalog) {
+    let known = Known { directory: rig.directory.clone(), table: Arc::new(Table::default()) };
+    let catalog = Catalog::new(known.directory.clone(), known.table.clone());
+    (known, catalog)
+}
+
+/// A06: a type that nobody subscribes to ends at the look-up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a06_a_type_without_subscriptions_is_one_look_up() {
+    let rig = Rig::start().await;
+    let (known, mut catalog) = start(&rig);
+    rig.apply(&[("a", "push", Some(r#"{"x":[1]}"#))]).await;
+    catalog.catch_up();
+    assert_eq!(owed(&known, &event("1", "star", r#"{"x":1}"#)), None);
+    let other = Event { tenant: name("globex"), ..event("1", "push", r#"{"x":1}"#) };
+    assert_eq!(owed(&known, &other), None, "another tenant's");
+    assert_eq!(owed(&known, &event("1", "push", r#"{"x":2}"#)), Some(Vec::new()));
+    assert_eq!(owed(&known, &event("1", "push", r#"{"x":1}"#)), Some(vec!["a".to_owned()]));
+}
+
+/// A16: what is added, changed and removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a16_the_table_is_where_the_directory_is() {
+    let rig = Rig::start().await;
+    let (known, mut catalog) = start(&rig);
+    let push = |x: u32| Event { body: format!(r#"{{"x":{x}}}"#).into(), ..event("1", "push", "") };
+    let mut seqs = Vec::new();
+    for (subscriptions, expected) in [
+        (vec![("a", "push", Some(r#"{"x":[1]}"#)), ("b", "push", None)], [Some("a b"), Some("b")]),
+        (vec![("a", "push", Some(r#"{"x":[2]}"#)), ("b", "push", None)], [Some("b"), Some("a b")]),
+        (vec![("a", "push", None), ("c", "push", Some(r#"{"x":[2]}"#))], [Some("a"), Some("a c")]),
+        (vec![("c", "push", Some(r#"{"x":[2]}"#))], [Some(""), Some("c")]),
+        (vec![("c", "star", Some(r#"{"x":[2]}"#))], [None, None]),
+    ] {
+        let seq = rig.apply(&subscriptions).await;
+        catalog.catch_up();
+        while let Some((place, job)) = catalog.plan_merge() {
+            catalog.install(place, job.run());
+        }
+        let seen = [1, 2].map(|x| owed(&known, &push(x)).map(|names| names.join(" ")));
+        assert_eq!(seen, expected.map(|it| it.map(str::to_owned)));
+        assert!(known.table.seq() >= seq);
+        seqs.push(known.table.seq());
+    }
+    assert!(seqs.is_sorted());
+    rig.store.delete_tenant(&name("acme")).await.expect("deleted");
+    let star = event("1", "star", r#"{"x":2}"#);
+    assert!(owed(&known, &star).is_some(), "until it is told");
+    while rig.directory.tenant(&name("acme")).is_some() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    catalog.catch_up();
+    assert_eq!(owed(&known, &star), None);
+}
+
+/// A16: a stage that runs sees a subscription before it matches an event that was accepted with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a16_a_running_stage_sees_changes() {
+    let rig = Rig::start().await;
+    let (stop, task) = rig.run();
+    for n in 0..10_u64 {
+        let names: Vec<String> = (0..=n).map(|n| format!("s{n}")).collect();
+        let subscriptions: Vec<_> =
+            names.iter().map(|n| (n.as_str(), "push", Some(r#"{"x":[1]}"#))).collect();
+        let seq = rig.apply(&subscriptions).await;
+        let accepted = Event { setup_seq: seq, ..event(&n.to_string(), "push", r#"{"x":1}"#) };
+        rig.append(mailrail_wire::encode_event(&accepted)).await;
+        while rig.committed().await <= n {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let got = rig.deliveries().await.iter().filter(|d| d.event.attributes.id == n.to_string()).count();
+        assert_eq!(got as u64, n + 1);
+    }
+    stop.cancel();
+    task.await.expect("stopped");
+}
