@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "mailrail/event/v1/event.proto",
     "mailrail/delivery/v1/delivery.proto",
     "mailrail/attempt/v1/attempt.proto",
     "mailrail/deadletter/v1/dead_letter.proto",
     "mailrail/journal/v1/journal.proto",
+    "mailrail/redrive/v1/redrive.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

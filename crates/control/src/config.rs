@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use subtle::{Choice, ConstantTimeEq};
 
+use crate::dead_letters::DeadLetterOptions;
 use crate::setup_file::{TOKEN_MAX_CHARS, TOKEN_MIN_CHARS};
 
 /// Settings of [`crate::Service`]. [`Config::new`] gives the defaults written at each field.
@@ -41,6 +42,8 @@ pub struct Config {
     pub why_records_max: u64,
     /// Longest time of that look. Default 15 s, half of [`Config::request_timeout`].
     pub why_timeout: Duration,
+    /// How dead letters are looked at and put back. Default as [`DeadLetterOptions::new`] with a lifetime of 4 days.
+    pub dead_letters: DeadLetterOptions,
     /// Longest time that requests have to end after the stop. Default 20 s, under Kubernetes' 30 s.
     pub drain_timeout: Duration,
 }
@@ -63,6 +66,7 @@ impl Config {
             scan_timeout: Duration::from_secs(10),
             why_records_max: 1_500_000,
             why_timeout: Duration::from_secs(15),
+            dead_letters: DeadLetterOptions::new(Duration::from_hours(96)),
             drain_timeout: Duration::from_secs(20),
         }
     }
@@ -128,6 +132,10 @@ pub struct Pipeline {
     pub journal: Topic,
     /// Deliveries that were given up.
     pub dead_letters: Topic,
+    /// Records that could not be read.
+    pub quarantine: Topic,
+    /// What was redriven: the ledger, always one partition.
+    pub redrives: Topic,
     /// What happened.
     pub attempts: Topic,
     /// The group that reads events.
@@ -156,6 +164,8 @@ impl Pipeline {
             deliveries: topic("deliveries"),
             journal: topic("journal"),
             dead_letters: topic("dead-letters"),
+            quarantine: topic("quarantine"),
+            redrives: Topic { partitions: 1, ..topic("redrives") },
             attempts: topic("attempts"),
             match_group: format!("{prefix}match.{name}"),
             deliver_group: format!("{prefix}deliver.{name}"),

@@ -7,15 +7,18 @@
 //! **Always holds**: every request is an operator's or gets the same 401; a document is applied whole or not at all, and
 //! all of its problems are reported together; a secret or token is shown once, when it is made, and no read ever shows
 //! one; every change leaves a line with target `audit`; what the log did not answer is `null` in `status`, never zero, and
-//! what was not looked at of the mailboxes is said; looking at them reads keys, never bodies, and no answer shows a body.
+//! what was not looked at of the mailboxes is said; looking at them reads keys, never bodies. A body is shown in one place alone, a
+//! dead letter's or a quarantined record's, when it is asked for, and that leaves an audit line; a dead letter is put back once,
+//! whoever died meanwhile.
 //!
-//! **Deliberately absent**: outbound HTTP (the check of endpoint URLs is an argument), events and deliveries themselves,
+//! **Deliberately absent**: outbound HTTP (the check of endpoint URLs is an argument), events and deliveries on their way,
 //! roles finer than "operator".
 
 mod access;
 mod apply;
 mod classes;
 mod config;
+mod dead_letters;
 mod error;
 mod gauge;
 mod journal;
@@ -36,6 +39,11 @@ mod why;
 
 pub use apply::{ApplyAnswer, ApplyRequest, NewKey, NewSecret};
 pub use config::{Config, Operator, OperatorError, Pipeline, Topic};
+pub use dead_letters::{
+    AttemptFacts, DeadLetterOptions, DeadLetters, FilterParts, LetterCount, LetterDetail, LetterFacts,
+    LetterList, LetterMore, LetterSummary, Payload, QuarantineList, QuarantinedRecord, RATE_DEFAULT,
+    RATE_MAX, ReplayRequest, ReplayStatus, Trouble,
+};
 pub use error::Error;
 pub use mailboxes::{MailboxHold, MailboxList, MailboxParts, MailboxSizing, MailboxStatus};
 pub use service::Service;

@@ -97,6 +97,34 @@ impl Problem {
         }
     }
 
+    pub(crate) fn invalid_filter(field: &'static str, detail: String) -> Self {
+        Self::invalid_value("invalid_filter", field, detail)
+    }
+
+    pub(crate) fn not_looked_at(detail: String) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "It was not found where was looked", detail)
+    }
+
+    pub(crate) fn too_many_replays(detail: String) -> Self {
+        Self::new(StatusCode::CONFLICT, "too_many_replays", "Too many replays are not over", detail)
+    }
+
+    pub(crate) fn ledger_full(detail: String) -> Self {
+        Self::new(StatusCode::CONFLICT, "ledger_full", "Too many letters were put back", detail)
+    }
+
+    pub(crate) fn ledger_unreadable(detail: String) -> Self {
+        let title = "The ledger of redrives is not understood";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ledger_unreadable", title, detail)
+    }
+
+    pub(crate) fn log_unavailable(reason: &str) -> Self {
+        tracing::warn!(reason, "the log does not answer");
+        let detail =
+            "an order may or may not have been taken: look at the list of replays before it is sent again";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "log_unavailable", "The log does not answer", detail)
+    }
+
     fn conflict(detail: String) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", "The change contradicts what is stored", detail)
     }

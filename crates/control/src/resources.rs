@@ -177,7 +177,7 @@ async fn items(shared: &Shared, tenant: &str, kind: Kind) -> Result<Vec<(String,
             view.event_types.values().map(|t| (t.name.clone(), shown(t))).collect()
         }
         Kind::Apps => {
-            let shown = |a: &mailrail_types::App| value!({ "id": a.id.as_str(), "name": a.name });
+            let shown = |a: &mailrail_types::App| value!({ "id": a.id.as_str(), "name": a.name, "permissions": a.permissions });
             view.apps.values().map(|a| (a.id.to_string(), shown(a))).collect()
         }
         Kind::Endpoints => {
@@ -241,6 +241,7 @@ fn subscription(subscription: &Subscription) -> Value {
         "endpoint": subscription.endpoint.as_str(),
         "event_types": subscription.event_types,
         "filter": filter,
+        "on_filter_error": subscription.on_filter_error.name(),
     })
 }
 

@@ -20,6 +20,7 @@ use tower::ServiceExt as _;
 
 use crate::access::{in_time, operators_only};
 use crate::config::Config;
+use crate::dead_letters::{DeadLetters, routes as letters};
 use crate::error::Error;
 use crate::problem::Problem;
 use crate::setup_file::UrlCheck;
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) url: Arc<UrlCheck>,
     pub(crate) sizer: Sizer,
     pub(crate) metrics: MailboxMetrics,
+    /// Of each pipeline.
+    pub(crate) dead_letters: Vec<DeadLetters>,
     /// One look at what waits at a time: the next one waits for it, the log does not serve both.
     pub(crate) looking: Mutex<()>,
     /// One look at a time for why a delivery waits; whoever comes meanwhile is told to come back.
@@ -73,6 +76,9 @@ impl Service {
         if config.operators.is_empty() {
             return Err(Error::NoOperator);
         }
+        let letters_of =
+            |of: &crate::Pipeline| DeadLetters::new(Arc::clone(&log), of.clone(), config.dead_letters);
+        let dead_letters = config.pipelines.iter().map(letters_of).collect();
         let (changing, looking, explaining) = (Mutex::new(()), Mutex::new(()), Mutex::new(()));
         let setups = Semaphore::new(SETUPS_AT_ONCE);
         let shared = Shared {
@@ -83,6 +89,7 @@ impl Service {
             url,
             sizer,
             metrics,
+            dead_letters,
             looking,
             explaining,
             changing,
@@ -98,6 +105,14 @@ impl Service {
             .route("/v1/apply", post(apply::apply))
             .route("/v1/status", get(status::status))
             .route("/v1/mailboxes", get(mailboxes::list))
+            .route("/v1/dead-letters", get(letters::list))
+            .route("/v1/dead-letters/count", get(letters::count))
+            .route("/v1/dead-letters/replays", get(letters::replays).post(letters::order))
+            .route("/v1/dead-letters/replays/{id}", get(letters::replay))
+            .route("/v1/dead-letters/replays/{id}/cancel", post(letters::cancel))
+            .route("/v1/dead-letters/{id}", get(letters::show))
+            .route("/v1/quarantine", get(letters::quarantine))
+            .route("/v1/quarantine/{position}", get(letters::show_quarantined))
             .route("/v1/mailbox-classes", get(classes::list))
             .route("/v1/mailbox-classes/{id}", get(classes::item).put(classes::put).delete(classes::delete))
             .route("/v1/shed", get(shed::get).put(shed::put))
@@ -132,6 +147,11 @@ impl Service {
         let slots = Arc::new(Semaphore::new(self.shared.config.connections_max));
         let router = self.router();
         let gauge = tokio::spawn(gauge::run(Arc::clone(&self.shared), stop.clone()));
+        let mut replays = JoinSet::new();
+        for all in self.shared.dead_letters.clone() {
+            let stop = stop.clone();
+            replays.spawn(async move { all.run(stop).await });
+        }
         let mut connections = JoinSet::new();
         loop {
             let permit = tokio::select! {
@@ -165,6 +185,11 @@ impl Service {
         let drained = async { while connections.join_next().await.is_some() {} };
         if tokio::time::timeout(self.shared.config.drain_timeout, drained).await.is_err() {
             tracing::warn!("requests were cut off: they took longer than the drain timeout");
+        }
+        // They end with the batch that they are at; what is not finished is carried on by the next one.
+        let ended = async { while replays.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.shared.config.drain_timeout, ended).await.is_err() {
+            tracing::warn!("a replay was cut off within a batch; whoever carries it on finishes that");
         }
         // It ends with the stop; a panic in there costs a gauge.
         let _ = gauge.await;

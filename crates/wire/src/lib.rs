@@ -12,6 +12,7 @@ mod delivery;
 mod error;
 mod event;
 mod journal;
+mod redrive;
 mod unknown;
 
 pub use attempt::{decode_attempt, encode_attempt};
@@ -20,6 +21,7 @@ pub use delivery::{decode_delivery, encode_delivery};
 pub use error::Error;
 pub use event::{decode_event, encode_event};
 pub use journal::{decode_entry, encode_entry};
+pub use redrive::{decode_redrive, encode_redrive};
 
 /// Generated from `proto/`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
@@ -38,5 +40,8 @@ mod proto {
     }
     pub mod journal {
         include!(concat!(env!("OUT_DIR"), "/mailrail.journal.v1.rs"));
+    }
+    pub mod redrive {
+        include!(concat!(env!("OUT_DIR"), "/mailrail.redrive.v1.rs"));
     }
 }

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use mailrail_filter::FilterError;
 use mailrail_types::{
-    App, AppId, ClassId, EndpointId, EventType, IdError, MailboxClass, Subscription, SubscriptionId, Tenant,
-    TenantId,
+    App, AppId, ClassId, EndpointId, EventType, IdError, MailboxClass, PERMISSION_MAX_CHARS, PERMISSIONS_MAX,
+    Subscription, SubscriptionId, Tenant, TenantId,
 };
 
 use super::checked::{
@@ -135,10 +135,26 @@ impl Scope<'_> {
             let Some(id) = ids.take::<AppId>(&app.id, &path, self.problems) else { continue };
             self.name(&app.name, &path);
             self.app(&id, app, &path, &mut checked);
-            checked.apps.push(App { id, name: app.name.clone() });
+            let permissions = self.permissions(&app.permissions, &path);
+            checked.apps.push(App { id, name: app.name.clone(), permissions });
         }
         checked.integrations = self.integrations(entry, path);
         checked
+    }
+
+    fn permissions(&mut self, permissions: &[String], path: &Path) -> BTreeSet<String> {
+        let path = path.key("permissions");
+        if permissions.len() > PERMISSIONS_MAX {
+            self.problems.add(code::TOO_MANY, &path, format!("name at most {PERMISSIONS_MAX} permissions"));
+        }
+        for (at, permission) in permissions.iter().enumerate() {
+            let is_visible = permission.bytes().all(|b| b.is_ascii_graphic());
+            if !is_visible || !(1..=PERMISSION_MAX_CHARS).contains(&permission.len()) {
+                let detail = format!("a permission has 1 to {PERMISSION_MAX_CHARS} visible ASCII characters");
+                self.problems.add(code::INVALID_NAME, &path.index(at), detail);
+            }
+        }
+        permissions.iter().cloned().collect()
     }
 
     fn name(&mut self, name: &str, path: &Path) {
@@ -232,9 +248,10 @@ impl Scope<'_> {
             let refused = |error: FilterError| {
                 let detail =
                     format!("filter of subscription '{}' at {}: {}", entry.id, error.path, error.message);
-                self.problems.add(error.code, &path.key("filter").key("pattern"), detail);
+                let language = values::filter_language(filter).name();
+                self.problems.add(error.code, &path.key("filter").key(language), detail);
             };
-            values::filter(&filter.pattern).map_err(refused).ok()
+            values::filter(filter).map_err(refused).ok()
         });
         Some(Subscription {
             id: id?,
@@ -242,6 +259,7 @@ impl Scope<'_> {
             endpoint: endpoint?,
             event_types: entry.event_types.clone(),
             filter,
+            on_filter_error: entry.on_filter_error.map(Into::into).unwrap_or_default(),
         })
     }
 

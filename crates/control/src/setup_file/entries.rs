@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use mailrail_types::FilterErrorPolicy;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -143,6 +144,10 @@ pub struct AppEntry {
     /// A name for people.
     #[serde(default)]
     pub name: String,
+    /// What it may get of events that their producer marked as sensitive with the attribute `mailrailpermission`. Left out:
+    /// nothing.
+    #[serde(default)]
+    pub permissions: Vec<String>,
     /// Its recipients.
     #[serde(default)]
     pub endpoints: Vec<EndpointEntry>,
@@ -181,13 +186,13 @@ pub struct EndpointEntry {
     #[serde(default)]
     #[schemars(regex(pattern = r"^[0-9]+(ms|s|m|h|d)$"))]
     pub head_max_age: Option<String>,
-    /// Most attempts to it at the same time, 1 to 1000. Left out: no limit of its own. In this version each process that
-    /// delivers counts for itself.
+    /// Most attempts to it at the same time, 1 to 1000. Left out: no limit of its own. Over all processes that share a
+    /// Redis.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub max_in_flight: Option<u32>,
-    /// Most attempts to it in a second, 1 to 10000, with a burst of one second. Left out: no limit of its own. In this
-    /// version each process that delivers counts for itself.
+    /// Most attempts to it in a second, 1 to 10000, with a burst of one second. Left out: no limit of its own. Over
+    /// all processes that share a Redis.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10_000))]
     pub rate_per_second: Option<u32>,
@@ -209,15 +214,51 @@ pub struct SubscriptionEntry {
     /// Which of those events. Left out: all.
     #[serde(default)]
     pub filter: Option<FilterEntry>,
+    /// What becomes of an event on which the filter gives no verdict, because evaluating it took too many steps. Left out:
+    /// `drop-and-count`.
+    #[serde(default)]
+    pub on_filter_error: Option<FilterErrorEntry>,
 }
 
-/// Which events a subscription wants.
+/// What becomes of an event on which a filter gives no verdict. What counts is counted as a failure, and logged.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "FilterErrorPolicy")]
+pub enum FilterErrorEntry {
+    /// The subscription does not get it; that counts.
+    DropAndCount,
+    /// The subscription does not get it.
+    Drop,
+    /// The subscription gets it.
+    Deliver,
+    /// The subscription gets it; that counts.
+    DeliverAndCount,
+}
+
+impl From<FilterErrorEntry> for FilterErrorPolicy {
+    fn from(entry: FilterErrorEntry) -> Self {
+        match entry {
+            FilterErrorEntry::DropAndCount => Self::DropAndCount,
+            FilterErrorEntry::Drop => Self::Drop,
+            FilterErrorEntry::Deliver => Self::Deliver,
+            FilterErrorEntry::DeliverAndCount => Self::DeliverAndCount,
+        }
+    }
+}
+
+/// Which events a subscription wants: a filter in one of the languages of docs/filters.md.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "lowercase")]
 #[schemars(rename = "Filter")]
-pub struct FilterEntry {
-    /// An EventBridge-compatible pattern over the body of the event.
-    pub pattern: Map<String, Value>,
+pub enum FilterEntry {
+    /// A pattern over the body of the event: EventBridge's, and more operators.
+    Pattern(Map<String, Value>),
+    /// The same with nothing that EventBridge does not have.
+    EventBridge(Map<String, Value>),
+    /// A CloudEvents SQL expression over the attributes, and over the body by `data.` paths.
+    Cesql(String),
+    /// A list of filters as the CloudEvents Subscriptions API has them.
+    CloudEvents(Vec<Value>),
 }
 
 const ID_PATTERN: &str = "^[a-z0-9][a-z0-9_.-]{0,63}$";

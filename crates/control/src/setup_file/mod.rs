@@ -23,8 +23,8 @@ pub use checked::{
     HEADERS_MAX, Known, NAME_MAX_CHARS, UrlCheck, UrlRefusal, VERSION,
 };
 pub use entries::{
-    AppEntry, ClassEntry, EndpointEntry, EventTypeEntry, FilterEntry, IntegrationEntry, KeyEntry, SetupFile,
-    SubscriptionEntry, TenantEntry, TextOrEnv, setup_schema,
+    AppEntry, ClassEntry, EndpointEntry, EventTypeEntry, FilterEntry, FilterErrorEntry, IntegrationEntry,
+    KeyEntry, SetupFile, SubscriptionEntry, TenantEntry, TextOrEnv, setup_schema,
 };
 pub use env::resolve_env;
 pub(crate) use integrations::unknown_provider;

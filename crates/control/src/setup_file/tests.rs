@@ -8,6 +8,7 @@ use super::*;
 
 mod bounds;
 mod documents;
+mod matching;
 
 /// Stands for the address policy of egress: https only.
 fn https_only(url: &str) -> Result<String, UrlRefusal> {
@@ -190,7 +191,8 @@ const TABLE: &[(&str, &str, &str, &str, usize)] = &[
         "tenants[0].apps[0].subscriptions[0].filter.pattern",
         21,
     ),
-    ("{pattern: {", "{cesql: {", "unknown_field", "tenants[0].apps[0].subscriptions[0].filter.cesql", 21),
+    ("{pattern: {", "{cesql: {", "wrong_type", "tenants[0].apps[0].subscriptions[0].filter.cesql", 21),
+    ("{pattern: {", "{sql: {", "wrong_type", "tenants[0].apps[0].subscriptions[0].filter", 21),
     ("id: main", "id: old", "belongs_to_other_app", "tenants[0].apps[0].endpoints[0].id", 15),
     ("id: pushes", "id: old-sub", "belongs_to_other_app", "tenants[0].apps[0].subscriptions[0].id", 21),
     ("id: to-known", "id: pushes", "duplicate_id", "tenants[0].apps[1].subscriptions[0].id", 24),
@@ -376,7 +378,7 @@ fn the_schema_and_the_reader_agree_on_fields() {
         fields("Endpoint"),
         "class head_max_age headers id max_in_flight rate_per_second secret timeout url"
     );
-    assert_eq!(fields("Subscription"), "endpoint event_types filter id");
+    assert_eq!(fields("Subscription"), "endpoint event_types filter id on_filter_error");
     assert_eq!(
         fields("Class"),
         "buckets_max fixed_buckets id payloads_per_thread priority threads tolerates_reordering"

@@ -6,7 +6,9 @@ use mailrail_filter::{Filter, FilterError};
 use mailrail_sign::SigningKey;
 use mailrail_store::{EVENT_TYPE_NAME_MAX, TOKEN_MIN_CHARS as STORE_TOKEN_MIN};
 use mailrail_types::{FilterLanguage, FilterSource, Secret};
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use super::entries::FilterEntry;
 
 /// Fewest characters of a token: less could be guessed.
 pub const TOKEN_MIN_CHARS: usize = STORE_TOKEN_MIN;
@@ -107,11 +109,27 @@ fn shortened(text: &str) -> String {
 }
 
 /// The filter in its stored form.
-pub(super) fn filter(pattern: &Map<String, Value>) -> Result<FilterSource, FilterError> {
+pub(super) fn filter(entry: &FilterEntry) -> Result<FilterSource, FilterError> {
     // Keys are sorted by `Map`, so that the same filter in another order is the same text and counts as unchanged.
-    let text = Value::Object(pattern.clone()).to_string();
-    let source = FilterSource { language: FilterLanguage::Pattern, text };
+    let text = match entry {
+        FilterEntry::Pattern(pattern) | FilterEntry::EventBridge(pattern) => {
+            Value::Object(pattern.clone()).to_string()
+        }
+        FilterEntry::Cesql(expression) => expression.clone(),
+        FilterEntry::CloudEvents(filters) => Value::Array(filters.clone()).to_string(),
+    };
+    let source = FilterSource { language: filter_language(entry), text };
     Filter::compile(&source).map(|_| source)
+}
+
+/// The language of a filter; its name is the key under which the filter stands.
+pub(super) const fn filter_language(entry: &FilterEntry) -> FilterLanguage {
+    match entry {
+        FilterEntry::Pattern(_) => FilterLanguage::Pattern,
+        FilterEntry::EventBridge(_) => FilterLanguage::EventBridge,
+        FilterEntry::Cesql(_) => FilterLanguage::Cesql,
+        FilterEntry::CloudEvents(_) => FilterLanguage::CloudEvents,
+    }
 }
 
 #[cfg(test)]
@@ -168,6 +186,31 @@ mod tests {
     #[test]
     fn the_same_filter_in_another_order_is_the_same_text() {
         let of = |text: &str| filter(&serde_json::from_str(text).expect("JSON")).expect("a filter").text;
-        assert_eq!(of(r#"{"b":[1],"a":[{"prefix":"x"}]}"#), of(r#"{"a": [{"prefix": "x"}], "b": [1]}"#));
+        for language in ["pattern", "eventbridge"] {
+            let of = |text: &str| of(&format!(r#"{{"{language}":{text}}}"#));
+            assert_eq!(of(r#"{"b":[1],"a":[{"prefix":"x"}]}"#), of(r#"{"a": [{"prefix": "x"}], "b": [1]}"#));
+        }
+    }
+
+    #[test]
+    fn a_filter_is_stored_in_the_language_that_it_stands_under() {
+        let stored = |text: &str| {
+            let source = filter(&serde_json::from_str(text).expect("JSON"))?;
+            Ok::<_, FilterError>((source.language.name(), source.text))
+        };
+        let all = [
+            (r#"{"pattern":{"a":[1]}}"#, "pattern", r#"{"a":[1]}"#),
+            (r#"{"eventbridge":{"a":[1]}}"#, "eventbridge", r#"{"a":[1]}"#),
+            (r#"{"cesql":"data.a = 1"}"#, "cesql", "data.a = 1"),
+            (
+                r#"{"cloudevents":[{"exact":{"subject":"x"}}]}"#,
+                "cloudevents",
+                r#"[{"exact":{"subject":"x"}}]"#,
+            ),
+        ];
+        for (entry, language, text) in all {
+            assert_eq!(stored(entry).expect(entry), (language, text.to_owned()));
+        }
+        assert_eq!(stored(r#"{"cesql":"data.a ="}"#).map_err(|error| error.code), Err("filter_syntax"));
     }
 }

@@ -112,7 +112,15 @@ pub(super) fn snapshot(first: u64, last: u64, at: u64, owed: u64, asides: &[(u64
     let backlog =
         Backlog { stretches: vec![stretch], head: Some(head(first)), asides, owed, ..Backlog::default() };
     let backlogs = vec![(key("main"), backlog)];
-    Kind::Snapshot(Snapshot { part: 0, parts: 1, done_below: 0, mark: None, unclean: 0, backlogs })
+    Kind::Snapshot(Snapshot {
+        part: 0,
+        parts: 1,
+        done_below: 0,
+        mark: None,
+        unclean: 0,
+        trials: Default::default(),
+        backlogs,
+    })
 }
 
 pub(super) fn attempt(of: &Delivery, number: u32, outcome: Outcome, status: Option<u16>) -> Attempt {
@@ -158,7 +166,8 @@ impl Journaled {
     }
 
     pub(super) async fn claim(&mut self) -> u64 {
-        let claim = Entry { epoch: 0, kind: Kind::Claim(Claim { member: "test".to_owned(), nonce: 1 }) };
+        let claim =
+            Entry { epoch: 0, kind: Kind::Claim(Claim { member: "test".to_owned(), nonce: 1, process: 0 }) };
         let value = mailrail_wire::encode_entry(&claim, None);
         self.epoch = self.append(JOURNAL, &MailboxKey::from_text(""), value).await;
         self.epoch

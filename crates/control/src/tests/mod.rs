@@ -38,11 +38,11 @@ const SECRET: &str = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 const KEY: &str = "key-token-canary-0123456789abcdefghij";
 const HEADER: &str = "Bearer header-canary-0123456789";
 
-struct Setting {
+pub(crate) struct Setting {
     router: Router,
-    service: Service,
+    pub(crate) service: Service,
     directory: Arc<Directory>,
-    log: Arc<dyn Log>,
+    pub(crate) log: Arc<dyn Log>,
     sizer: Sizer,
     metrics: Metrics,
     stop: CancellationToken,
@@ -59,7 +59,7 @@ impl Drop for Setting {
 /// lines whose call site another thread met first.
 static LINES: OnceLock<Lines> = OnceLock::new();
 
-fn log_lines() -> String {
+pub(crate) fn log_lines() -> String {
     let lines = LINES.get_or_init(|| {
         let lines = Lines::default();
         let writer = lines.clone();
@@ -70,7 +70,7 @@ fn log_lines() -> String {
     String::from_utf8(lines.0.lock().expect("not poisoned").clone()).expect("text")
 }
 
-async fn setting() -> Setting {
+pub(crate) async fn setting() -> Setting {
     setting_with(|_| {}).await
 }
 
@@ -105,18 +105,18 @@ async fn setting_with(change: impl FnOnce(&mut Config)) -> Setting {
     Setting { router: service.router(), service, directory, log, sizer, metrics, stop, _folder: folder }
 }
 
-struct Answer {
-    status: StatusCode,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
     headers: http::HeaderMap,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).expect("JSON")
     }
 
-    fn code(&self) -> String {
+    pub(crate) fn code(&self) -> String {
         assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text);
         let body = self.json();
         assert_eq!(body["status"], self.status.as_u16());
@@ -125,7 +125,7 @@ impl Answer {
 }
 
 impl Setting {
-    async fn send(&self, request: Request<Body>) -> Answer {
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
         let response = self.router.clone().oneshot(request).await.expect("infallible");
         let (head, body) = response.into_parts();
         let bytes = body.collect().await.expect("a body").to_bytes();
@@ -136,13 +136,13 @@ impl Setting {
         }
     }
 
-    async fn call(&self, method: Method, path: &str, body: impl Into<Body>) -> Answer {
+    pub(crate) async fn call(&self, method: Method, path: &str, body: impl Into<Body>) -> Answer {
         let request =
             Request::builder().method(method).uri(path).header("authorization", format!("Bearer {TOKEN}"));
         self.send(request.body(body.into()).expect("a request")).await
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.call(Method::GET, path, Body::empty()).await
     }
 
@@ -189,4 +189,9 @@ impl io::Write for Lines {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A delivery to change for a test.
+pub(crate) fn sample_delivery() -> mailrail_types::Delivery {
+    journaled::delivery("main", 0)
 }

@@ -1,9 +1,10 @@
-//! The command line's client half: `apply`, `send`, `status`, `mailboxes`, `why`, `classes`, `endpoints`, `shed`, over the
-//! same HTTP APIs that everybody uses.
+//! The command line's client half: `apply`, `send`, `status`, `mailboxes`, `why`, `classes`, `endpoints`, `shed`, `dlq`,
+//! over the same HTTP APIs that everybody uses.
 
 mod access;
 pub(crate) mod apply;
 pub(crate) mod classes;
+pub(crate) mod dlq;
 pub(crate) mod endpoints;
 pub(crate) mod mailboxes;
 mod segment;
@@ -15,6 +16,7 @@ pub(crate) mod why;
 
 pub(crate) use apply::ApplyArgs;
 pub(crate) use classes::ClassesArgs;
+pub(crate) use dlq::DlqArgs;
 pub(crate) use endpoints::EndpointsArgs;
 pub(crate) use mailboxes::MailboxesArgs;
 pub(crate) use send::SendArgs;

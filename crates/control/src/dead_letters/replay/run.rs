@@ -1,0 +1,240 @@
+//! Carrying replays on: one at a time, the oldest first, by one process of all.
+
+use std::time::Duration;
+
+use mailrail_log::Readers;
+use mailrail_types::{RedriveBatch, RedriveEntry, ReplayId, ReplayOrder, ReplayStep};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::PUT_BACK_MAX;
+use super::batch::Source;
+use super::pace::Pace;
+use crate::dead_letters::follow::{Follower, answer};
+use crate::dead_letters::{DeadLetterOptions, DeadLetters, Trouble};
+use crate::mailboxes::now;
+
+/// Between two looks for a replay that was ordered elsewhere, or is carried on by nobody any more.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Between two words of a runner: a third of what [`DeadLetterOptions::TAKEOVER_MARGIN`] leaves it.
+const SPEAK_EVERY: Duration = Duration::from_secs(DeadLetterOptions::TAKEOVER_MARGIN.as_secs() / 3);
+
+/// What there was to do.
+enum Turn {
+    /// A replay was carried on as far as it went.
+    Worked,
+    /// There is none, or it is another process's; look again then.
+    Idle(Duration),
+}
+
+/// How a replay goes on.
+enum Next {
+    More,
+    Over,
+    /// Another process carries it on.
+    Lost,
+}
+
+/// A replay that this process carries on.
+pub(super) struct Run<'a> {
+    pub(super) all: &'a DeadLetters,
+    pub(super) replay: ReplayId,
+    pub(super) order: ReplayOrder,
+    pub(super) pace: Pace,
+    pub(super) readers: Box<dyn Readers>,
+    pub(super) source: Option<Source>,
+    /// When the ledger was last written to.
+    spoke: Instant,
+    /// Letters that could not be put back and are not in the ledger yet.
+    failed: u64,
+}
+
+impl DeadLetters {
+    /// Carries replays on until `stop`: those that were ordered here, and those that nobody else carries on.
+    pub async fn run(&self, stop: CancellationToken) {
+        let mut said = None;
+        loop {
+            let pause = match self.carry_on(&stop).await {
+                Ok(Turn::Worked) => Duration::ZERO,
+                Ok(Turn::Idle(pause)) => pause,
+                Err(trouble) => {
+                    // Said once: the same trouble comes back at every look.
+                    if said.as_ref() != Some(&trouble) {
+                        tracing::warn!(pipeline = self.pipeline(), %trouble, "replays of dead letters stand still; tried again");
+                    }
+                    said = Some(trouble);
+                    LOOK_EVERY
+                }
+            };
+            if pause.is_zero() {
+                said = None;
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.inner.wake.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn carry_on(&self, stop: &CancellationToken) -> Result<Turn, Trouble> {
+        let mut follower = self.ledger().await?;
+        let Some(first) = follower.ledger.first_unfinished() else { return Ok(Turn::Idle(LOOK_EVERY)) };
+        let (replay, order, open) = (first.order.replay, first.order.clone(), first.open.clone());
+        let after = first.runner.clone();
+        let other = !first.runner.is_empty() && first.runner != self.inner.runner;
+        let wait = self.inner.options.takeover_after.saturating_sub(follower.silence());
+        if other && !wait.is_zero() {
+            return Ok(Turn::Idle(wait.min(LOOK_EVERY)));
+        }
+        let runner = self.inner.runner.clone();
+        follower.write(&[RedriveEntry::Claimed { replay, runner, after }]).await?;
+        if !self.is_mine(&follower, replay) {
+            return Ok(Turn::Idle(LOOK_EVERY));
+        }
+        drop(follower);
+        tracing::info!(target: "audit", actor = order.by, action = "replay", %replay, rate = order.rate, "replay is carried on");
+        let run = Run {
+            all: self,
+            replay,
+            pace: Pace::new(order.rate, Instant::now()),
+            order,
+            readers: self.inner.log.readers().map_err(Trouble::of)?,
+            source: None,
+            spoke: Instant::now(),
+            failed: 0,
+        };
+        run.go(open, stop).await
+    }
+
+    fn is_mine(&self, follower: &Follower, replay: ReplayId) -> bool {
+        follower.ledger.get(&replay).is_some_and(|it| it.runner == self.inner.runner && it.ended_at.is_none())
+    }
+}
+
+impl Run<'_> {
+    async fn go(mut self, open: Option<RedriveBatch>, stop: &CancellationToken) -> Result<Turn, Trouble> {
+        if let Some(batch) = open {
+            match self.settle(&batch).await? {
+                Some(failed) => self.failed += failed,
+                None => return Ok(Turn::Idle(LOOK_EVERY)),
+            }
+        }
+        while !stop.is_cancelled() {
+            match self.step(stop).await? {
+                Next::More => {}
+                Next::Over => return self.end().await,
+                Next::Lost => {
+                    tracing::warn!(replay = %self.replay, "another process carries the replay on");
+                    return Ok(Turn::Idle(LOOK_EVERY));
+                }
+            }
+        }
+        // Whoever comes next need not wait.
+        let after = self.all.inner.runner.clone();
+        self.write(RedriveEntry::Claimed { replay: self.replay, runner: String::new(), after }).await?;
+        Ok(Turn::Worked)
+    }
+
+    /// One batch: gathered, written down, put back.
+    async fn step(&mut self, stop: &CancellationToken) -> Result<Next, Trouble> {
+        let place = {
+            let follower = self.all.ledger().await?;
+            if !self.all.is_mine(&follower, self.replay) {
+                return Ok(Next::Lost);
+            }
+            let replay = follower.ledger.get(&self.replay).filter(|it| it.cancelled.is_none());
+            let full = follower.ledger.known() >= PUT_BACK_MAX;
+            if full {
+                tracing::error!(replay = %self.replay, "the replay ends early: as many letters were put back as can be told apart");
+            }
+            replay.and_then(|it| it.place()).filter(|_| !full)
+        };
+        let Some((partition, next, to)) = place else { return Ok(Next::Over) };
+        let gathered = self.gather(partition, next, to).await?;
+        let step = ReplayStep { failed: std::mem::take(&mut self.failed), ..gathered.step };
+        let (replay, runner) = (self.replay, self.all.inner.runner.clone());
+        if gathered.letters.is_empty() {
+            self.write(RedriveEntry::Passed { replay, runner, step }).await?;
+            return Ok(Next::More);
+        }
+        let inner = &self.all.inner;
+        let topic = &inner.pipeline.deliveries.name;
+        let bounds = answer(inner.limits.answer, inner.log.bounds(topic, partition)).await?;
+        let batch = RedriveBatch { partition, deliveries_from: bounds.high, letters: gathered.letters };
+        let began = Instant::now();
+        self.write(RedriveEntry::Sending { replay, runner, step, batch: batch.clone() }).await?;
+        if !self.is_open(&batch).await {
+            // Cancelled meanwhile, or another process's: the next step finds out.
+            return Ok(Next::More);
+        }
+        match self.put_back(&batch, gathered.records).await? {
+            Some(failed) => self.failed += failed,
+            None => return Ok(Next::Lost),
+        }
+        let due = self.pace.after(batch.letters.len(), began);
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep_until(due) => {}
+        }
+        Ok(Next::More)
+    }
+
+    /// Whether the ledger says that this process puts this batch back now.
+    async fn is_open(&mut self, batch: &RedriveBatch) -> bool {
+        let follower = self.all.inner.follower.lock().await;
+        self.all.is_mine(&follower, self.replay)
+            && follower.ledger.get(&self.replay).is_some_and(|it| it.open.as_ref() == Some(batch))
+    }
+
+    async fn end(mut self) -> Result<Turn, Trouble> {
+        let (replay, runner) = (self.replay, self.all.inner.runner.clone());
+        if self.failed > 0 {
+            let step = ReplayStep { failed: self.failed, ..ReplayStep::default() };
+            self.write(RedriveEntry::Passed { replay, runner: runner.clone(), step }).await?;
+        }
+        self.write(RedriveEntry::Ended { replay, runner, at: now() }).await?;
+        let status = self.all.replay(&replay.to_string()).await?;
+        tracing::info!(
+            target: "audit", actor = self.order.by, action = "replay", %replay, state = status.state,
+            redriven = status.redriven, skipped = status.skipped, failed = status.failed, "replay is over"
+        );
+        self.tidy_up().await;
+        Ok(Turn::Worked)
+    }
+
+    /// Forgets what is about letters that are gone.
+    async fn tidy_up(&mut self) {
+        let inner = &self.all.inner;
+        let mut lows = std::collections::BTreeMap::new();
+        for partition in 0..inner.pipeline.dead_letters.partitions {
+            let asked = inner.log.bounds(&inner.pipeline.dead_letters.name, partition);
+            let Ok(bounds) = answer(inner.limits.answer, asked).await else { return };
+            lows.insert(partition, bounds.low);
+        }
+        if let Err(trouble) = inner.follower.lock().await.trim(&lows, now()).await {
+            tracing::warn!(%trouble, "the ledger of redrives was not trimmed; tried again after the next replay");
+        }
+    }
+
+    /// Whether it is time to say that this process still carries the replay on.
+    pub(super) fn must_speak(&self) -> bool {
+        self.spoke.elapsed() >= SPEAK_EVERY
+    }
+
+    /// Says so; false when it does not any more.
+    pub(super) async fn speak(&mut self) -> Result<bool, Trouble> {
+        let (replay, runner) = (self.replay, self.all.inner.runner.clone());
+        self.write(RedriveEntry::Claimed { replay, runner: runner.clone(), after: runner }).await?;
+        let follower = self.all.inner.follower.lock().await;
+        Ok(self.all.is_mine(&follower, replay))
+    }
+
+    async fn write(&mut self, entry: RedriveEntry) -> Result<(), Trouble> {
+        let mut follower = self.all.inner.follower.lock().await;
+        follower.write(&[entry]).await?;
+        drop(follower);
+        self.spoke = Instant::now();
+        Ok(())
+    }
+}

@@ -1,0 +1,258 @@
+//! A replay that dies at any moment, appends that are cut, and two processes at once: every letter once, in order.
+
+use std::sync::Mutex as StdMutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use mailrail_log::{Bounds, Committed, LogError, Membership, Offset, Readers};
+use tokio::sync::Notify;
+
+use super::*;
+
+/// What goes wrong at an append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// The process ends before it, or after it was written and before anybody knew.
+    DiesBefore,
+    DiesAfter,
+    /// Only so many of its records are written, and the answer is an error.
+    Cut(usize),
+}
+
+/// A log with a fault at one of its appends.
+struct Faulty {
+    log: Arc<dyn Log>,
+    appends: AtomicU64,
+    at: u64,
+    fault: StdMutex<Option<Fault>>,
+    died: Notify,
+    has_died: AtomicBool,
+}
+
+impl Faulty {
+    fn new(log: Arc<dyn Log>, at: u64, fault: Fault) -> Arc<Self> {
+        Arc::new(Self {
+            log,
+            appends: AtomicU64::new(0),
+            at,
+            fault: StdMutex::new(Some(fault)),
+            died: Notify::new(),
+            has_died: AtomicBool::new(false),
+        })
+    }
+
+    /// The process does nothing more.
+    async fn die<T>(&self) -> T {
+        self.has_died.store(true, Ordering::SeqCst);
+        self.died.notify_one();
+        std::future::pending().await
+    }
+}
+
+#[async_trait]
+impl Log for Faulty {
+    async fn ensure_topics(&self, topics: &[TopicSpec]) -> Result<(), LogError> {
+        self.log.ensure_topics(topics).await
+    }
+
+    async fn append(
+        &self,
+        topic: &str,
+        partition: u32,
+        mut records: Vec<NewRecord>,
+    ) -> Result<Vec<Offset>, LogError> {
+        if self.appends.fetch_add(1, Ordering::SeqCst) != self.at {
+            return self.log.append(topic, partition, records).await;
+        }
+        let fault = self.fault.lock().expect("not poisoned").take();
+        match fault {
+            None => self.log.append(topic, partition, records).await,
+            Some(Fault::DiesBefore) => self.die().await,
+            Some(Fault::DiesAfter) => {
+                self.log.append(topic, partition, records).await?;
+                self.die().await
+            }
+            Some(Fault::Cut(left)) => {
+                records.truncate(left);
+                self.log.append(topic, partition, records).await?;
+                Err(LogError::Unavailable("cut".to_owned()))
+            }
+        }
+    }
+
+    fn readers(&self) -> Result<Box<dyn Readers>, LogError> {
+        self.log.readers()
+    }
+
+    async fn join(&self, group: &str, topic: &str) -> Result<Box<dyn Membership>, LogError> {
+        self.log.join(group, topic).await
+    }
+
+    async fn committed(
+        &self,
+        group: &str,
+        topic: &str,
+        partition: u32,
+    ) -> Result<Option<Committed>, LogError> {
+        self.log.committed(group, topic, partition).await
+    }
+
+    fn never_committed_is_certain(&self) -> bool {
+        self.log.never_committed_is_certain()
+    }
+
+    async fn bounds(&self, topic: &str, partition: u32) -> Result<Bounds, LogError> {
+        self.log.bounds(topic, partition).await
+    }
+
+    async fn trim(&self, topic: &str, partition: u32, before: Offset) -> Result<(), LogError> {
+        self.log.trim(topic, partition, before).await
+    }
+
+    async fn check(&self) -> Result<(), LogError> {
+        self.log.check().await
+    }
+
+    async fn close(&self, wait: Duration) {
+        self.log.close(wait).await;
+    }
+}
+
+/// Small batches: many moments to die at.
+fn in_small_batches() -> ReplayRequest {
+    ReplayRequest { rate: Some(12), ..all() }
+}
+
+/// Runs until it dies; `false` when it was over before.
+async fn run_until_it_dies(faulty: &Arc<Faulty>, id: &str) -> bool {
+    let letters = Place::letters_of(faulty.clone());
+    let running = tokio::spawn({
+        let letters = letters.clone();
+        async move { letters.run(CancellationToken::new()).await }
+    });
+    let watcher = Place::letters_of(Arc::clone(&faulty.log));
+    let over = async {
+        while !watcher.replay(id).await.expect("a status").is_over() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let dies = async { faulty.died.notified().await };
+    let died = tokio::select! {
+        () = dies => true,
+        () = over => faulty.has_died.load(Ordering::SeqCst),
+    };
+    running.abort();
+    let _ = running.await;
+    died
+}
+
+/// Died at each append, before it and after it: whoever carries it on puts every letter back once, in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_that_dies_at_any_moment_is_carried_on_and_puts_every_letter_back_once() {
+    for fault in [Fault::DiesBefore, Fault::DiesAfter] {
+        let mut at = 0;
+        loop {
+            let place = Place::new().await;
+            place.bury_some(2).await;
+            let ordered = place.letters().order(&in_small_batches(), "alice", false).await.expect("ordered");
+            let faulty = Faulty::new(Arc::clone(&place.log), at, fault);
+            let died = run_until_it_dies(&faulty, &ordered.id).await;
+            let status = run_until_over(&place.letters(), &ordered.id).await;
+            assert_eq!(place.put_back().await, Place::expected(2, 1), "{fault:?} at append {at}");
+            assert_eq!((status.redriven, status.failed), (6, 0), "{fault:?} at append {at}");
+            if !died {
+                break;
+            }
+            at += 1;
+        }
+        // The claim, an entry and an append for each batch, the end.
+        assert!(at > 6, "{fault:?}: {at} moments");
+    }
+}
+
+/// An append that was cut: what of it is there is found, the rest follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_that_was_cut_is_completed() {
+    for left in 0..=4 {
+        let place = Place::new().await;
+        place.bury_some(4).await;
+        let ordered = place.letters().order(&all(), "alice", false).await.expect("ordered");
+        // The claim, the entry, and the append of the first batch.
+        let faulty = Faulty::new(Arc::clone(&place.log), 2, Fault::Cut(left));
+        let status = run_until_over(&Place::letters_of(faulty), &ordered.id).await;
+        assert_eq!(place.put_back().await, Place::expected(4, 1), "{left} were written");
+        assert_eq!(status.redriven, 12);
+    }
+}
+
+/// A process that was stopped, and goes on after another one took over: its next word is void, and it puts nothing back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_goes_on_after_it_was_taken_for_dead_puts_nothing_back() {
+    let place = Place::new().await;
+    place.bury_some(3).await;
+    let first = place.letters();
+    let ordered = first.order(&all(), "alice", true).await.expect("ordered");
+    // It gathered a batch, and was stopped before it wrote it down.
+    let second = run_until_over(&place.letters(), &ordered.id).await;
+    assert_eq!(second.redriven, 9);
+    let third = first.order(&in_small_batches(), "alice", true).await.expect("ordered");
+    let other = place.letters();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (letters, stop) = (first.clone(), stop.clone());
+        async move { letters.run(stop).await }
+    });
+    let status = run_until_over(&other, &third.id).await;
+    stop.cancel();
+    running.await.expect("it ends");
+    assert_eq!((status.redriven, status.skipped), (0, 9));
+    assert_eq!(place.put_back().await, Place::expected(3, 1));
+}
+
+/// On a log that others can have, nobody takes over before the silence was long enough.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_takes_over_from_one_who_spoke_lately() {
+    let place = Place::new().await;
+    place.bury_some(2).await;
+    let ordered = place.letters().order(&all(), "alice", true).await.expect("ordered");
+    let options = DeadLetterOptions::new(Duration::from_hours(1));
+    let other = DeadLetters::new(Arc::clone(&place.log), pipeline(), options);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (letters, stop) = (other.clone(), stop.clone());
+        async move { letters.run(stop).await }
+    });
+    let own = other.order(&all(), "bob", false).await.expect("ordered");
+    assert_eq!(other.unfinished().await.expect("a status").map(|it| it.id), Some(ordered.id));
+    assert_eq!(other.replay(&own.id).await.expect("a status").state, "waiting");
+    assert_eq!(place.put_back().await, []);
+    stop.cancel();
+    running.await.expect("it ends");
+}
+
+#[tokio::test]
+async fn a_stop_lets_the_next_one_go_on_at_once() {
+    let place = Place::new().await;
+    place.bury_some(4).await;
+    let options = DeadLetterOptions::new(Duration::from_hours(1));
+    let of = || DeadLetters::new(Arc::clone(&place.log), pipeline(), options);
+    let first = of();
+    let slow = ReplayRequest { rate: Some(4), ..all() };
+    let ordered = first.order(&slow, "alice", true).await.expect("ordered");
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (letters, stop) = (first.clone(), stop.clone());
+        async move { letters.run(stop).await }
+    });
+    let begun = async {
+        while first.replay(&ordered.id).await.expect("a status").redriven == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, begun).await.expect("it begins");
+    stop.cancel();
+    running.await.expect("it ends");
+    assert_eq!(first.replay(&ordered.id).await.expect("a status").state, "waiting");
+    let status = run_until_over(&of(), &ordered.id).await;
+    assert_eq!((status.redriven, place.put_back().await), (12, Place::expected(4, 1)));
+}
