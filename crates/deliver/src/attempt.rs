@@ -15,8 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::gate::Waker;
 use crate::permit::Permit;
-use crate::prepare::prepare;
+use crate::prepare::{Prepared, prepare};
 use crate::resolve::resolve;
+use crate::route::Unsendable;
 use crate::send::{Reply, send};
 use crate::sequence::Sequence;
 use crate::service::Shared;
@@ -50,6 +51,8 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
     let delivery = &*turned.delivery;
     #[cfg(test)]
     crate::tests::panic_on_poison(&delivery.event.body);
+    #[cfg(test)]
+    crate::tests::die_of_killer(&delivery.event.body).await;
     let endpoint = tokio::select! {
         biased;
         () = turned.stop.cancelled() => return Turn::NotStarted,
@@ -61,16 +64,15 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
         Err(turn) => return *turn,
     };
     let number = delivery.history.attempts + 1;
-    let request =
-        match prepare(delivery, &endpoint, number, turned.sequence, started, shared.config.attempt_timeout) {
-            Ok(request) => request,
-            Err(problem) => {
-                let end = Outcome::Dead(DeadReason::Unsendable);
-                return Turn::Attempted(without_request(delivery, started, end, unsendable(problem)));
-            }
-        };
+    let request = match prepared(shared, turned, &endpoint, number, started) {
+        Ok(request) => request,
+        Err(problem) => {
+            let end = Outcome::Dead(DeadReason::Unsendable);
+            return Turn::Attempted(without_request(delivery, started, end, unsendable(problem)));
+        }
+    };
     let (tenant, mailbox) = (&delivery.event.tenant, &turned.mailbox);
-    let pass = match shared.gates.enter(tenant, &endpoint, mailbox, &turned.waker, started) {
+    let pass = match shared.gates.enter(tenant, &endpoint, mailbox, &turned.waker, started).await {
         Ok(pass) => pass,
         Err(hold) => return Turn::Held(Hold { until: hold.until.min(delivery.deadline), ..hold }),
     };
@@ -90,6 +92,19 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
     };
     pass.report(&attempt, ended, shared.unit_random());
     Turn::Attempted(attempt)
+}
+
+/// The request, by the route of the endpoint as it is set up now.
+fn prepared(
+    shared: &Shared,
+    turned: &Turned,
+    endpoint: &Arc<Endpoint>,
+    number: u32,
+    now: Timestamp,
+) -> Result<Prepared, Unsendable> {
+    let (delivery, egress) = (&*turned.delivery, &shared.egress);
+    let route = shared.routes.of(&delivery.event.tenant, endpoint, egress)?;
+    prepare(delivery, (&route, egress), number, turned.sequence, now, shared.config.attempt_timeout)
 }
 
 /// Whether a request may go out now. An end comes first: a paused endpoint keeps its mail to its deadline, not beyond it.

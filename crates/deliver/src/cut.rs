@@ -1,71 +1,77 @@
 //! Attempts that were cut off with their owner: their requests may still be at work where they went (I12).
 //!
-//! An owner that ends because the journal fenced it is followed by another in the same process, a moment later. Until what it
-//! had sent is over, a strict mailbox sends nothing beside it. Across processes the hand-over says the same.
+//! An owner that ends because the journal fenced it is followed by another in the same process, a moment later, which takes over
+//! what is noted here as it takes over what a last word says. A partition whose last word could not be said is released only when
+//! what is noted here is over: no other process can know of it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mailrail_types::{MailboxKey, Timestamp};
+use mailrail_mailbox::Unfinished;
+use mailrail_types::Timestamp;
 
-/// Mailboxes that are remembered before those whose time is over are forgotten.
-const REMEMBERED: usize = 1024;
-
-/// When the attempts that were cut are over at the latest.
+/// Cut attempts by partition, until they are over at the latest.
 #[derive(Debug, Default)]
-pub(crate) struct CutAttempts(Mutex<HashMap<MailboxKey, Timestamp>>);
+pub(crate) struct CutAttempts(Mutex<HashMap<u32, Vec<Unfinished>>>);
 
 impl CutAttempts {
-    /// An attempt of this mailbox was cut; it is over by `until`.
-    pub(crate) fn note(&self, mailbox: MailboxKey, until: Timestamp, now: Timestamp) {
-        let mut cut = self.lock();
-        if cut.len() >= REMEMBERED {
-            cut.retain(|_, until| *until > now);
+    /// Attempts of a partition were cut. As many as run at a time, for as long as one may take: so many are remembered at most
+    /// with each start of the partition within that time.
+    pub(crate) fn note(&self, partition: u32, cut: Vec<Unfinished>) {
+        if !cut.is_empty() {
+            self.lock().entry(partition).or_default().extend(cut);
         }
-        cut.insert(mailbox, until);
     }
 
-    /// Until when an attempt of this mailbox may still run, if one may.
-    pub(crate) fn runs_until(&self, mailbox: &MailboxKey, now: Timestamp) -> Option<Timestamp> {
-        let mut cut = self.lock();
-        let until = *cut.get(mailbox)?;
-        if until <= now {
-            cut.remove(mailbox);
-            return None;
-        }
-        Some(until)
+    /// Everything noted of the partition is in a last word.
+    pub(crate) fn said(&self, partition: u32) {
+        self.lock().remove(&partition);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<MailboxKey, Timestamp>> {
+    /// The attempts of a partition that may still run. Forgets the others.
+    pub(crate) fn of(&self, partition: u32, now: Timestamp) -> Vec<Unfinished> {
+        let mut cut = self.lock();
+        let Some(noted) = cut.get_mut(&partition) else { return Vec::new() };
+        noted.retain(|left| left.until > now);
+        let left = noted.clone();
+        if left.is_empty() {
+            cut.remove(&partition);
+        }
+        left
+    }
+
+    /// When all of a partition's are over, if one may still run.
+    pub(crate) fn over_by(&self, partition: u32, now: Timestamp) -> Option<Timestamp> {
+        self.of(partition, now).iter().map(|left| left.until).max()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Vec<Unfinished>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use mailrail_types::MailboxKey;
+
     use super::*;
 
-    #[test]
-    fn i12_a_cut_attempt_holds_its_mailbox_until_it_is_over() {
-        let cut = CutAttempts::default();
-        let (mailbox, other) = (MailboxKey::from_text("a"), MailboxKey::from_text("b"));
-        cut.note(mailbox.clone(), Timestamp(100), Timestamp(0));
-        assert_eq!(cut.runs_until(&mailbox, Timestamp(99)), Some(Timestamp(100)));
-        assert_eq!(cut.runs_until(&other, Timestamp(99)), None);
-        assert_eq!(cut.runs_until(&mailbox, Timestamp(100)), None);
+    fn left(source: u64, until: i64) -> Unfinished {
+        Unfinished { mailbox: MailboxKey::from_text(&source.to_string()), source, until: Timestamp(until) }
     }
 
     #[test]
-    fn what_is_over_is_forgotten() {
+    fn i12_a_cut_attempt_is_known_until_it_is_over_or_said() {
         let cut = CutAttempts::default();
-        for n in 0..10 * REMEMBERED {
-            let now = Timestamp(i64::try_from(n).expect("small"));
-            cut.note(
-                MailboxKey::from_text(&n.to_string()),
-                now.plus(std::time::Duration::from_millis(5)),
-                now,
-            );
-        }
-        assert!(cut.lock().len() <= REMEMBERED);
+        cut.note(3, vec![left(1, 100), left(2, 200)]);
+        cut.note(3, vec![left(3, 150)]);
+        assert_eq!(cut.over_by(3, Timestamp(99)), Some(Timestamp(200)));
+        assert_eq!(cut.of(3, Timestamp(100)), [left(2, 200), left(3, 150)]);
+        assert_eq!(cut.of(4, Timestamp(0)), []);
+        assert_eq!(cut.over_by(3, Timestamp(200)), None);
+        assert!(cut.lock().is_empty(), "what is over is forgotten");
+        cut.note(3, vec![left(4, 300)]);
+        cut.said(3);
+        assert_eq!(cut.over_by(3, Timestamp(0)), None);
     }
 }

@@ -1,9 +1,10 @@
-//! Record → delivery, and how its mailbox is drained.
+//! Record → delivery, how its mailbox is drained, and what it is about.
 
 use mailrail_log::StoredRecord;
-use mailrail_mailbox::Traits;
+use mailrail_mailbox::{OrderKey, Shape, Traits};
 use mailrail_store::Directory;
 use mailrail_types::{Delivery, PRIORITY_DEFAULT};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::contents::Held;
 
@@ -15,7 +16,7 @@ pub(crate) fn decode(record: &StoredRecord) -> Result<Held, String> {
 /// How the mailbox of this delivery is drained, by the class that it has now. The same attribute decides the width of the
 /// mailbox (crate `match`). What is not set up any more is strict: its deliveries end as cancelled.
 pub(crate) fn traits(directory: &Directory, delivery: &Delivery) -> Traits {
-    let strict = Traits { threads: 1, tolerant: false, priority: PRIORITY_DEFAULT };
+    let strict = Traits { priority: PRIORITY_DEFAULT, ..Traits::STRICT };
     let Some(view) = directory.tenant(&delivery.event.tenant) else { return strict };
     let endpoint = view.endpoints.get(&delivery.endpoint).map(|e| &**e);
     let forwarded = delivery.event.forwarded.as_deref();
@@ -24,5 +25,16 @@ pub(crate) fn traits(directory: &Directory, delivery: &Delivery) -> Traits {
         return strict;
     };
     let class = directory.class(&class);
-    Traits { threads: 1, tolerant: class.tolerates_reordering, priority: class.priority }
+    let threads = if class.tolerates_reordering { usize::try_from(class.threads).unwrap_or(1) } else { 1 };
+    Traits { threads, tolerant: class.tolerates_reordering, priority: class.priority }
+}
+
+/// What the protocol must know of a delivery whose record, or entry, has `bytes`.
+pub(crate) fn shape(directory: &Directory, delivery: &Delivery, bytes: usize) -> Shape {
+    Shape { bytes, key: order_key(delivery), traits: traits(directory, delivery) }
+}
+
+/// What the delivery is about: deliveries of a mailbox that share it go one at a time.
+fn order_key(delivery: &Delivery) -> Option<OrderKey> {
+    delivery.event.ordering_key.as_deref().map(|key| xxh3_64(key.as_bytes()))
 }

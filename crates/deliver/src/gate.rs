@@ -3,15 +3,14 @@
 //! What may not go is held, which is no attempt. It is woken when a place is free or the endpoint is up again; the time that
 //! it is given is for the case that nobody wakes it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use mailrail_limits::{Admission, Lease, Leases, Recipient};
 use mailrail_mailbox::Hold;
 use mailrail_policy::{Breaker, BreakerOptions, Rate, RateUse, Signal};
 use mailrail_types::{
-    Attempt, DeadReason, Endpoint, EndpointId, HoldReason, MailboxKey, Outcome, RetryReason, TenantId,
-    Timestamp,
+    Attempt, DeadReason, Endpoint, HoldReason, MailboxKey, Outcome, RetryReason, TenantId, Timestamp,
 };
 use tokio::sync::mpsc;
 
@@ -19,14 +18,13 @@ use tokio::sync::mpsc;
 const WAITERS_MAX: usize = 1000;
 /// Endpoints that are remembered; beyond it those that nothing is known of are forgotten.
 const ENDPOINTS_MAX: usize = 10_000;
-/// When a mailbox that waits for a place asks again, should nobody wake it.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Where a partition hears that one of its mailboxes may ask again.
 #[derive(Debug, Clone)]
 pub(crate) struct Waker(pub(crate) mpsc::Sender<MailboxKey>);
 
-type Key = (TenantId, EndpointId);
+/// Who asks, and where it is woken.
+type Asking<'a> = (&'a MailboxKey, &'a Waker);
 
 #[derive(Default)]
 struct Gate {
@@ -34,6 +32,8 @@ struct Gate {
     used: RateUse,
     breaker: Breaker,
     waiting: VecDeque<(Waker, MailboxKey)>,
+    /// Those that are in `waiting`: each is there once.
+    listed: HashSet<MailboxKey>,
 }
 
 impl Gate {
@@ -41,51 +41,83 @@ impl Gate {
         self.in_flight == 0 && self.waiting.is_empty() && self.breaker.is_fresh()
     }
 
-    fn wait(&mut self, waker: &Waker, mailbox: &MailboxKey) {
-        if self.waiting.len() < WAITERS_MAX {
+    fn wait(&mut self, (mailbox, waker): Asking<'_>) {
+        if self.waiting.len() < WAITERS_MAX && self.listed.insert(mailbox.clone()) {
             self.waiting.push_back((waker.clone(), mailbox.clone()));
         }
     }
 
-    /// Wakes the first that is still there to be woken.
-    fn wake_one(&mut self) {
-        while let Some((waker, mailbox)) = self.waiting.pop_front() {
-            if waker.0.try_send(mailbox).is_ok() {
-                return;
-            }
+    /// Wakes the first that are still there to be woken.
+    fn wake(&mut self, mut count: usize) {
+        while count > 0
+            && let Some((waker, mailbox)) = self.waiting.pop_front()
+        {
+            self.listed.remove(&mailbox);
+            // One that is gone, or is behind with what it was told, asks again when its time comes.
+            count -= usize::from(waker.0.try_send(mailbox).is_ok());
         }
     }
 
-    fn wake_all(&mut self) {
-        for (waker, mailbox) in self.waiting.drain(..) {
-            // One that is gone, or is behind with what it was told, asks again when its time comes.
-            let _ = waker.0.try_send(mailbox);
+    /// Whether the endpoint is up. Takes nothing of it.
+    fn look(&mut self, asking: Asking<'_>, now: Timestamp) -> Result<(), Hold> {
+        let mut breaker = self.breaker;
+        breaker.enter(now).map_err(|until| {
+            self.wait(asking);
+            Hold { reason: HoldReason::Circuit, until }
+        })
+    }
+
+    /// Goes through, at most `per_second` times where this process counts for itself.
+    fn go(&mut self, per_second: Option<u32>, asking: Asking<'_>, now: Timestamp) -> Result<(), Hold> {
+        self.look(asking, now)?;
+        if let Some(Err(until)) = per_second.map(|rate| self.used.take(Rate::per_second(rate), now)) {
+            return Err(Hold { reason: HoldReason::Rate, until });
         }
+        // It was just looked at.
+        let _ = self.breaker.enter(now);
+        self.in_flight += 1;
+        Ok(())
     }
 }
 
 /// The gates of a process.
 pub(crate) struct Gates {
-    gates: Mutex<HashMap<Key, Gate>>,
+    gates: Mutex<HashMap<Recipient, Gate>>,
+    /// Limits of endpoints, over all processes.
+    leases: Leases,
     options: BreakerOptions,
 }
 
 /// A right to ask an endpoint once. Dropped, its place is free again: on every path.
 pub(crate) struct Pass {
     gates: Arc<Gates>,
-    key: Key,
+    recipient: Recipient,
+    /// Where attempts at a time are limited; wakes the next when it is free.
+    lease: Option<Lease>,
 }
 
 impl Gates {
-    pub(crate) fn new(options: BreakerOptions) -> Self {
-        Self { gates: Mutex::default(), options }
+    pub(crate) fn new(options: BreakerOptions, leases: Leases) -> Arc<Self> {
+        let gates = Arc::new(Self { gates: Mutex::default(), leases, options });
+        let woken = Arc::downgrade(&gates);
+        gates.leases.on_free(Box::new(move |recipient, count| {
+            if let Some(gates) = woken.upgrade() {
+                gates.wake(recipient, count);
+            }
+        }));
+        gates
     }
 
-    /// Goes through the gate of an endpoint.
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// Goes through the gate of an endpoint. Waits for the store of limits when the endpoint has a limit of attempts at a time and
+    /// this process has no free lease, or a limit of attempts a second: 50 ms at most for each.
     ///
     /// # Errors
     /// What the mailbox waits for. `waker` hears when it may ask again.
-    pub(crate) fn enter(
+    pub(crate) async fn enter(
         self: &Arc<Self>,
         tenant: &TenantId,
         endpoint: &Endpoint,
@@ -93,31 +125,70 @@ impl Gates {
         waker: &Waker,
         now: Timestamp,
     ) -> Result<Pass, Hold> {
-        let key = (tenant.clone(), endpoint.id.clone());
-        let mut gates = self.lock();
-        if gates.len() >= ENDPOINTS_MAX && !gates.contains_key(&key) {
-            gates.retain(|_, gate| !gate.is_idle());
+        let recipient = Recipient { tenant: tenant.clone(), endpoint: endpoint.id.clone() };
+        let asking = (mailbox, waker);
+        if endpoint.max_in_flight.is_some() || endpoint.rate_per_second.is_some() {
+            // Nothing is taken while the endpoint is down.
+            self.with_gate(&recipient, |gate| gate.look(asking, now))?;
         }
-        let gate = gates.entry(key.clone()).or_default();
-        if endpoint.max_in_flight.is_some_and(|max| gate.in_flight >= max) {
-            gate.wait(waker, mailbox);
-            return Err(Hold { reason: HoldReason::Concurrency, until: now.plus(ASK_AGAIN) });
+        let lease = match endpoint.max_in_flight {
+            None => None,
+            Some(max) => Some(self.lease(&recipient, max, asking, now).await?),
+        };
+        let per_second = match endpoint.rate_per_second {
+            None => None,
+            Some(rate) => self.admit(&recipient, rate, now).await?,
+        };
+        if lease.as_ref().is_some_and(|lease| !lease.holds()) {
+            // This task was stopped for longer than a lease lasts.
+            return Err(Hold { reason: HoldReason::Concurrency, until: now });
         }
-        if let Err(until) = gate.breaker.enter(now) {
-            gate.wait(waker, mailbox);
-            return Err(Hold { reason: HoldReason::Circuit, until });
-        }
-        let rate = endpoint.rate_per_second.map(Rate::per_second);
-        if let Some(Err(until)) = rate.map(|rate| gate.used.take(rate, now)) {
-            gate.breaker.report(Signal::Nothing, self.options, now, 0.0);
-            return Err(Hold { reason: HoldReason::Rate, until });
-        }
-        gate.in_flight += 1;
-        drop(gates);
-        Ok(Pass { gates: self.clone(), key })
+        self.with_gate(&recipient, |gate| gate.go(per_second, asking, now))?;
+        Ok(Pass { gates: self.clone(), recipient, lease })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Gate>> {
+    /// The rate that this process counts for itself; `None` when it was counted for all.
+    async fn admit(&self, recipient: &Recipient, rate: u32, now: Timestamp) -> Result<Option<u32>, Hold> {
+        match self.leases.admit(recipient, rate).await {
+            Admission::Go => Ok(None),
+            Admission::Share(rate) => Ok(Some(rate)),
+            Admission::Wait(wait) => Err(Hold { reason: HoldReason::Rate, until: now.plus(wait) }),
+        }
+    }
+
+    async fn lease(
+        &self,
+        recipient: &Recipient,
+        max: u32,
+        asking: Asking<'_>,
+        now: Timestamp,
+    ) -> Result<Lease, Hold> {
+        let refused = match self.leases.take(recipient, max).await {
+            Ok(lease) => return Ok(lease),
+            Err(refused) => refused,
+        };
+        self.with_gate(recipient, |gate| gate.wait(asking));
+        // One that came free before this was listed woke nobody.
+        let until = now.plus(refused.ask_again);
+        self.leases.try_take(recipient, max).map_err(|_| Hold { reason: HoldReason::Concurrency, until })
+    }
+
+    fn with_gate<T>(&self, recipient: &Recipient, change: impl FnOnce(&mut Gate) -> T) -> T {
+        let mut gates = self.lock();
+        if gates.len() >= ENDPOINTS_MAX && !gates.contains_key(recipient) {
+            gates.retain(|_, gate| !gate.is_idle());
+        }
+        change(gates.entry(recipient.clone()).or_default())
+    }
+
+    /// So many that wait for the endpoint may ask again.
+    fn wake(&self, recipient: &Recipient, count: usize) {
+        if let Some(gate) = self.lock().get_mut(recipient) {
+            gate.wake(count);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Recipient, Gate>> {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -126,9 +197,9 @@ impl Pass {
     /// Takes what the attempt said about its endpoint. `random` in `0.0..1.0`.
     pub(crate) fn report(&self, attempt: &Attempt, now: Timestamp, random: f64) {
         let mut gates = self.gates.lock();
-        let Some(gate) = gates.get_mut(&self.key) else { return };
+        let Some(gate) = gates.get_mut(&self.recipient) else { return };
         if gate.breaker.report(signal(attempt), self.gates.options, now, random) {
-            gate.wake_all();
+            gate.wake(usize::MAX);
         }
     }
 }
@@ -136,9 +207,11 @@ impl Pass {
 impl Drop for Pass {
     fn drop(&mut self) {
         let mut gates = self.gates.lock();
-        if let Some(gate) = gates.get_mut(&self.key) {
+        if let Some(gate) = gates.get_mut(&self.recipient) {
             gate.in_flight = gate.in_flight.saturating_sub(1);
-            gate.wake_one();
+            if self.lease.is_none() {
+                gate.wake(1);
+            }
         }
     }
 }

@@ -26,6 +26,7 @@ mod permit;
 mod prepare;
 mod record;
 mod resolve;
+mod route;
 mod send;
 mod sequence;
 mod service;

@@ -31,6 +31,27 @@ pub(crate) struct Observed {
     lease_margin: Part,
     walk_at: Instant,
     times: Times,
+    read: Volume,
+    isolated: bool,
+}
+
+/// Entries of the journal.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Volume {
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Volume {
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.entries += 1;
+        self.bytes += bytes as u64;
+    }
+
+    /// About how many bytes so many entries have, when they are like these.
+    fn scaled_to(self, entries: u64) -> u64 {
+        entries.saturating_mul(self.bytes) / self.entries.max(1)
+    }
 }
 
 /// What is parked.
@@ -42,6 +63,8 @@ struct Parked {
     mailboxes: [i64; REASONS],
     /// Entries from the first that is needed to the end.
     pinned: i64,
+    /// About how many bytes they have.
+    pinned_bytes: i64,
     /// Since when the head has been held that has been held for the longest.
     head: Option<Timestamp>,
     /// The same of deliveries set aside.
@@ -49,8 +72,8 @@ struct Parked {
 }
 
 impl Observed {
-    /// Nothing is shown before the first look.
-    pub(crate) fn new(metrics: &DeliverMetrics, fold: &Fold, now: Timestamp) -> Self {
+    /// Nothing is shown before the first look. `read`: what a takeover read of the journal.
+    pub(crate) fn new(metrics: &DeliverMetrics, fold: &Fold, read: Volume, now: Timestamp) -> Self {
         Self {
             shown: Parked::default(),
             oldest_held: metrics.oldest_held_seconds.part(),
@@ -59,8 +82,15 @@ impl Observed {
             lease_margin: metrics.lease_margin_seconds.part(),
             walk_at: Instant::now(),
             times: Times(vec![(fold.next(), now)]),
+            read,
+            isolated: false,
             metrics: metrics.clone(),
         }
+    }
+
+    /// An entry was read back.
+    pub(crate) fn note_entry(&mut self, bytes: usize) {
+        self.read.add(bytes);
     }
 
     /// Looks at the partition.
@@ -69,6 +99,7 @@ impl Observed {
     }
 
     fn look_at(&mut self, protocol: &Protocol, limits: Limits, lease: &Lease, now: Timestamp, at: Instant) {
+        self.show_isolated(protocol.is_isolated());
         self.window_fill.set(Some(fill(protocol, limits)));
         self.lease_margin.set(lease.until().map(|until| margin(at, until)));
         if at < self.walk_at && protocol.fold().len() > WALK_ALWAYS_MAX {
@@ -76,15 +107,20 @@ impl Observed {
         }
         self.walk_at = at + WALK_INTERVAL;
         self.times.note(protocol.fold().next(), now);
-        let parked = walk(protocol.fold(), &self.times);
+        let parked = walk(protocol.fold(), &self.times, self.read);
         let age = |since: Option<Timestamp>| Some(since.map_or(0.0, |since| now.since(since).as_secs_f64()));
         self.oldest_held.set(age(earlier(parked.head, parked.aside)));
         self.lane_blocked.set(age(earlier(parked.head, protocol.held_longest())));
         self.show(parked);
     }
 
+    fn show_isolated(&mut self, isolated: bool) {
+        self.metrics.isolated_partitions.inc_by(i64::from(isolated) - i64::from(self.isolated));
+        self.isolated = isolated;
+    }
+
     fn show(&mut self, parked: Parked) {
-        let Parked { deliveries, mailboxes, pinned, .. } = &self.shown;
+        let Parked { deliveries, mailboxes, pinned, pinned_bytes, .. } = &self.shown;
         for (at, reason) in HoldReason::ALL.iter().enumerate() {
             let labels = ReasonLabels { reason: reason.code() };
             for (family, now, before) in [
@@ -97,6 +133,7 @@ impl Observed {
             }
         }
         self.metrics.journal_pinned_entries.inc_by(parked.pinned - pinned);
+        self.metrics.journal_pinned_bytes.inc_by(parked.pinned_bytes - pinned_bytes);
         self.shown = parked;
     }
 }
@@ -104,6 +141,7 @@ impl Observed {
 impl Drop for Observed {
     fn drop(&mut self) {
         self.show(Parked::default());
+        self.show_isolated(false);
     }
 }
 
@@ -130,13 +168,13 @@ fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
 }
 
 /// Counts everything that is parked.
-fn walk(fold: &Fold, times: &Times) -> Parked {
+fn walk(fold: &Fold, times: &Times, read: Volume) -> Parked {
     let mut parked = Parked::default();
     for (_, backlog) in fold.backlogs() {
         parked.add(backlog, times);
     }
     let pinned = fold.pin().map_or(0, |pin| fold.next().saturating_sub(pin));
-    Parked { pinned: number(pinned), ..parked }
+    Parked { pinned: number(pinned), pinned_bytes: number(read.scaled_to(pinned)), ..parked }
 }
 
 impl Parked {
@@ -227,7 +265,10 @@ pub(crate) fn taken_over(
         metrics.duplicates_suspected.inc_by(fold.unfinished().len() as u64);
         return;
     }
-    metrics.unclean_takeovers.inc();
+    // An owner that failed in a process that lives on is no death of one.
+    if fold.follows_a_death() {
+        metrics.unclean_takeovers.inc();
+    }
     let reach = end.min(from.offset.saturating_add(SPAN_MAX));
     let open = (from.offset..reach).filter(|offset| !from.done.contains(*offset)).count();
     let due: usize = fold.backlogs().map(|(_, backlog)| due(backlog, now)).sum();

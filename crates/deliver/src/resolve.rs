@@ -19,6 +19,10 @@ pub(crate) async fn resolve(
     if !is_still_wanted(&view, delivery) {
         return Err(CancelReason::SubscriptionDeleted);
     }
+    // Asked by match too; a permission that was taken away since holds for what is queued.
+    if !view.apps.get(&delivery.app).is_none_or(|app| app.may_get(&delivery.event)) {
+        return Err(CancelReason::PermissionMissing);
+    }
     view.endpoints.get(&delivery.endpoint).cloned().ok_or(CancelReason::EndpointDeleted)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailrail_egress::{Egress, Request};
+use mailrail_egress::{Egress, Response};
 use mailrail_policy::parse_retry_after;
 use mailrail_types::{AttemptResult, Timestamp};
 
@@ -16,9 +16,12 @@ pub(crate) struct Reply {
 }
 
 /// Sends the request. Cannot fail: whatever happens is a status or an error code.
-pub(crate) async fn send(egress: &Egress, prepared: Prepared<'_>, now: Timestamp) -> Reply {
-    let Prepared { method, url, headers, body, timeout } = prepared;
-    let response = egress.send(method, Request { url: &url, headers, body, timeout }).await;
+pub(crate) async fn send(egress: &Egress, prepared: Prepared, now: Timestamp) -> Reply {
+    let Prepared { method, destination, request } = prepared;
+    let response = match destination {
+        Ok(destination) => egress.send(method, &destination, request).await,
+        Err(error) => Response { error: Some(error), ..Response::default() },
+    };
     Reply {
         retry_after: parse_retry_after(&response.retry_after, now),
         result: AttemptResult { status: response.status, error: response.error, excerpt: response.excerpt },

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailrail_egress::Egress;
+use mailrail_limits::{Leases, LocalLeases, Terms};
 use mailrail_log::{Claim, Log, LogError, OwnOptions, Owner, Owning, Readers, Subject, own_partitions};
 use mailrail_store::Directory;
-use mailrail_telemetry::DeliverMetrics;
+use mailrail_telemetry::{DeliverMetrics, Metrics};
 use mailrail_types::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +17,7 @@ use crate::cut::CutAttempts;
 use crate::gate::Gates;
 use crate::partition::Partition;
 use crate::permit::Permits;
+use crate::route::Routes;
 
 /// What all partitions of a process share.
 pub(crate) struct Shared {
@@ -31,7 +33,10 @@ pub(crate) struct Shared {
     pub(crate) egress: Egress,
     pub(crate) permits: Permits,
     pub(crate) gates: Arc<Gates>,
+    pub(crate) routes: Routes,
     pub(crate) cut: CutAttempts,
+    /// Unlike that of any other run of the program, and never 0: says in a claim whether the owner before has died.
+    pub(crate) process: u64,
     pub(crate) budget: Budget,
     pub(crate) metrics: DeliverMetrics,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
@@ -76,7 +81,8 @@ impl Service {
     ) -> Result<Self, LogError> {
         let (readers, journals, backlogs) = (log.readers()?, log.readers()?, log.readers()?);
         let permits = Permits::new(config.attempts_in_flight_max, metrics.clone());
-        let gates = Arc::new(Gates::new(config.breaker));
+        let leases = Leases::new(Arc::new(LocalLeases::new()), Terms::default(), Metrics::new().limits);
+        let gates = Gates::new(config.breaker, leases);
         let budget = Budget::new(config.bytes_max);
         Ok(Self(Arc::new(Shared {
             config,
@@ -88,11 +94,23 @@ impl Service {
             egress,
             permits,
             gates,
+            routes: Routes::default(),
             cut: CutAttempts::default(),
+            process: rand::random::<u64>().max(1),
             budget,
             metrics,
             clock,
         })))
+    }
+
+    /// With limits of attempts at a time that hold over all processes that share the store of `leases`. Without it they hold
+    /// for this process. Runs them.
+    #[must_use]
+    pub fn with_leases(mut self, leases: Leases) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.0) {
+            shared.gates = Gates::new(shared.config.breaker, leases);
+        }
+        self
     }
 
     /// Works until `stop`; then running attempts finish within the hand-over time and the group is left.
@@ -108,7 +126,14 @@ impl Service {
             lease: config.lease,
             stopped: config.stopped.clone(),
         };
-        own_partitions(self.0.log.clone(), subject, Arc::new(Partitions(self.0)), options, stop).await
+        let (leases, ended) = (self.0.gates.leases().clone(), CancellationToken::new());
+        let work = async {
+            let log = self.0.log.clone();
+            let result = own_partitions(log, subject, Arc::new(Partitions(self.0)), options, stop).await;
+            ended.cancel();
+            result
+        };
+        tokio::join!(work, leases.run(ended.clone())).0
     }
 }
 
@@ -118,5 +143,13 @@ struct Partitions(Arc<Shared>);
 impl Owner for Partitions {
     async fn own(&self, claim: Claim) -> Owning {
         Partition::own(self.0.clone(), claim).await
+    }
+
+    async fn rest(&self, partition: u32) {
+        let now = self.0.now();
+        if let Some(until) = self.0.cut.over_by(partition, now) {
+            tracing::info!(partition, "waiting for attempts that were cut and not handed over");
+            tokio::time::sleep(until.since(now)).await;
+        }
     }
 }

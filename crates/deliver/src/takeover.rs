@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mailrail_log::{Bounds, Claim, LogError, NewRecord, Offset, Reader};
+use mailrail_log::{Bounds, Claim, LogError, NewRecord, Offset, Reader, Readers};
 use mailrail_mailbox::{Checkpoint, Config, Entry, Fold, Kind, Mark, Place, Protocol, Source};
 use mailrail_wire::{decode_entry, encode_entry};
 use tokio::time::Instant;
 
 use crate::config::BATCH_RECORDS_MAX;
-use crate::observe::taken_over;
+use crate::observe::{Volume, taken_over};
 use crate::service::Shared;
 
 /// A partition that was taken over.
@@ -22,11 +22,15 @@ pub(crate) struct Taken {
     pub(crate) deliveries: Box<dyn Reader>,
     /// The newest record below the checkpoint that is known.
     pub(crate) mark: Option<Mark>,
+    /// What was read of the journal.
+    pub(crate) read: Volume,
 }
 
 /// How often a partition is claimed anew when the journal has a hole where the committed position points. It is the sign of a
 /// successor that trimmed meanwhile, and only when it stays of data that is gone.
 const CLAIMS_MAX: u32 = 3;
+/// How long a check of an owned partition may take.
+const CHECK_WAIT: Duration = Duration::from_secs(10);
 /// Between those claims.
 const CLAIM_PAUSE: Duration = Duration::from_millis(700);
 
@@ -38,7 +42,7 @@ const CLAIM_PAUSE: Duration = Duration::from_millis(700);
 pub(crate) async fn take_over(shared: &Shared, claim: &Claim) -> Result<Taken, LogError> {
     let started = Instant::now();
     let mut claims = 1;
-    let (mut restored, mut from, first) = loop {
+    let (restored, mut from, first) = loop {
         match restore(shared, claim).await {
             Err(LogError::OutOfRange { .. }) if claims < CLAIMS_MAX => claims += 1,
             restored => break restored?,
@@ -57,7 +61,8 @@ pub(crate) async fn take_over(shared: &Shared, claim: &Claim) -> Result<Taken, L
     let config = Config::new(shared.config.window, shared.config.attempt_timeout);
     let (backlogs, handed_off) = (restored.fold.len(), restored.fold.was_handed_off());
     let (offset, epoch) = (from.offset, restored.epoch);
-    let protocol = Protocol::new(config, restored.fold, epoch, from, shared.now());
+    let mut protocol = Protocol::new(config, restored.fold, epoch, from, shared.now());
+    protocol.inherit(shared.cut.of(partition, shared.now()), shared.now());
     let took = started.elapsed();
     shared.metrics.takeover_seconds.observe(took.as_secs_f64());
     tracing::info!(
@@ -70,12 +75,13 @@ pub(crate) async fn take_over(shared: &Shared, claim: &Claim) -> Result<Taken, L
         took_ms = took.as_millis(),
         "partition taken over"
     );
-    let ahead = std::mem::take(&mut restored.ahead);
-    Ok(Taken { protocol, tail: restored.tail, ahead, deliveries, mark })
+    let Restored { tail, ahead, read, .. } = restored;
+    Ok(Taken { protocol, tail, ahead, deliveries, mark, read })
 }
 
 async fn write_claim(shared: &Shared, partition: u32) -> Result<Place, LogError> {
-    let claim = mailrail_mailbox::Claim { member: shared.config.member.clone(), nonce: nonce() };
+    let (member, process) = (shared.config.member.clone(), shared.process);
+    let claim = mailrail_mailbox::Claim { member, nonce: nonce(), process };
     let value = encode_entry(&Entry { epoch: 0, kind: Kind::Claim(claim) }, None);
     let record = NewRecord { value, ..NewRecord::default() };
     let places = shared.log.append(&shared.config.journal_topic, partition, vec![record]).await?;
@@ -94,6 +100,7 @@ struct Restored {
     epoch: Place,
     tail: Box<dyn Reader>,
     ahead: Vec<(Place, Entry, usize)>,
+    read: Volume,
 }
 
 /// Claims the partition, asks where the group is, and reads the journal from there through the claim. Also says whether the
@@ -125,18 +132,19 @@ async fn read_journal(
     epoch: Place,
 ) -> Result<Restored, LogError> {
     let mut tail = shared.journals.open(&shared.config.journal_topic, partition, start)?;
-    let (mut fold, mut ahead) = (Fold::new(start), Vec::new());
+    let (mut fold, mut ahead, mut read) = (Fold::new(start), Vec::new(), Volume::default());
     while fold.next() <= epoch {
         for record in tail.next(BATCH_RECORDS_MAX).await? {
             let entry = entry(partition, record.offset, &record.value)?;
             if record.offset <= epoch {
+                read.add(record.value.len());
                 fold.apply(record.offset, &entry);
             } else {
                 ahead.push((record.offset, entry, record.value.len()));
             }
         }
     }
-    Ok(Restored { fold, epoch, tail, ahead })
+    Ok(Restored { fold, epoch, tail, ahead, read })
 }
 
 /// The entry of a journal record. One that cannot be read stops the partition: what it says about a delivery is not known.
@@ -172,22 +180,54 @@ async fn open_deliveries(
     let Some(mark) = from.mark.filter(|mark| mark.offset >= bounds.low) else {
         return Ok((shared.readers.open(topic, partition, from.offset)?, bounds.high));
     };
-    if mark.offset >= bounds.high {
-        return Err(out_of_range(topic, partition, mark.offset, bounds));
-    }
-    let mut reader = shared.readers.open(topic, partition, mark.offset)?;
-    let first = reader.next(1).await?;
-    let is_same = first.first().is_some_and(|r| r.offset == mark.offset && r.appended_at == mark.appended_at);
-    if !is_same {
-        tracing::error!(
-            partition,
-            offset = mark.offset,
-            "the deliveries topic is not the one that was read before"
-        );
-        return Err(out_of_range(topic, partition, mark.offset, bounds));
-    }
-    drop(reader);
+    check_mark(shared, &*shared.readers, partition, mark, bounds).await?;
     Ok((shared.readers.open(topic, partition, from.offset)?, bounds.high))
+}
+
+/// Whether the deliveries topic is the one that was read before, by a record that was there. One that retention took says
+/// nothing.
+///
+/// # Errors
+/// [`LogError::OutOfRange`] when it is another one; what reading it said.
+async fn check_mark(
+    shared: &Shared,
+    readers: &dyn Readers,
+    partition: u32,
+    mark: Mark,
+    bounds: Bounds,
+) -> Result<(), LogError> {
+    let topic = &shared.config.deliveries_topic;
+    if mark.offset < bounds.low {
+        return Ok(());
+    }
+    let mut is_same = false;
+    if mark.offset < bounds.high {
+        let first = readers.open(topic, partition, mark.offset)?.next(1).await?;
+        is_same = first.first().is_some_and(|r| r.offset == mark.offset && r.appended_at == mark.appended_at);
+    }
+    if is_same {
+        return Ok(());
+    }
+    tracing::error!(
+        partition,
+        offset = mark.offset,
+        "the deliveries topic is not the one that was read before"
+    );
+    Err(out_of_range(topic, partition, mark.offset, bounds))
+}
+
+/// The same while the partition is owned: the group notices a topic that was made anew minutes later, and a reader may not
+/// notice it at all.
+///
+/// # Errors
+/// [`LogError::OutOfRange`] when the topic is another one; [`LogError::Unavailable`] when nobody can say.
+pub(crate) async fn check_same_topic(shared: &Shared, partition: u32, mark: Mark) -> Result<(), LogError> {
+    let check = async {
+        let bounds = bounds(shared, &shared.config.deliveries_topic, partition).await?;
+        check_mark(shared, &*shared.backlogs, partition, mark, bounds).await
+    };
+    let unknown = |_| LogError::Unavailable("the deliveries topic does not answer".to_owned());
+    tokio::time::timeout(CHECK_WAIT, check).await.map_err(unknown)?
 }
 
 async fn bounds(shared: &Shared, topic: &str, partition: u32) -> Result<Bounds, LogError> {

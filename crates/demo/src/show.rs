@@ -255,6 +255,7 @@ mod tests {
             endpoint: endpoint.to_owned(),
             webhook_id: String::new(),
             event_id: None,
+            redrive: None,
             attempt: None,
             sequence: None,
             content_type: None,

@@ -40,9 +40,8 @@ pub const TIMEOUT_MAX: Duration = Duration::from_mins(10);
 /// How long an idle connection is kept: long enough for a stream of events, shorter than most servers' own limit.
 const POOL_IDLE: Duration = Duration::from_secs(30);
 
-/// Most idle connections kept per scheme, host and port. Requests of many mailboxes go to one host at the same time, and a
-/// connection is idle between two of them: with fewer kept than are under way, nearly every second request opens one.
-const POOL_IDLE_PER_HOST: usize = 128;
+/// [`EgressConfig::idle_per_host`] where nothing else is said.
+const IDLE_PER_HOST: usize = 128;
 
 /// Most copies of `Retry-After`, and most bytes of one, that are passed on: an HTTP date has 29.
 const RETRY_AFTER_COPIES: usize = 10;
@@ -53,20 +52,20 @@ const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("mailrail/", en
 
 /// Headers that frame the request or steer the connection: set by the HTTP client or not at all. Set-up refuses them
 /// already; here they would be a hole (`content-length: 1` cuts the body, `upgrade` leaves HTTP).
-const FRAMING: &[&str] = &[
-    "host",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-    "te",
-    "trailer",
-    "upgrade",
-    "expect",
-    "accept-encoding",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
+static FRAMING: [HeaderName; 13] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONNECTION,
+    header::TE,
+    header::TRAILER,
+    header::UPGRADE,
+    header::EXPECT,
+    header::ACCEPT_ENCODING,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
 ];
 
 /// Times that the phases of one request may take. All of them lie inside the request's own total time.
@@ -90,7 +89,7 @@ impl Default for Limits {
 }
 
 /// What an [`Egress`] may do.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct EgressConfig {
     /// Which URLs and addresses are allowed.
     pub url: UrlPolicy,
@@ -100,6 +99,22 @@ pub struct EgressConfig {
     pub resolver: Option<Arc<dyn Resolve>>,
     /// How long each phase may take.
     pub limits: Limits,
+    /// Most idle connections kept per scheme, host and port; they are closed after 30 s. Requests of many mailboxes go to one host
+    /// at the same time, and a connection is idle between two of them: with fewer kept than are under way, nearly every second
+    /// request opens one. So: as many as requests may be under way.
+    pub idle_per_host: usize,
+}
+
+impl Default for EgressConfig {
+    fn default() -> Self {
+        Self {
+            url: UrlPolicy::default(),
+            extra_ca_pem: None,
+            resolver: None,
+            limits: Limits::default(),
+            idle_per_host: IDLE_PER_HOST,
+        }
+    }
 }
 
 impl fmt::Debug for EgressConfig {
@@ -111,11 +126,20 @@ impl fmt::Debug for EgressConfig {
     }
 }
 
+/// Where to send: a URL that [`Egress::destination`] checked, for any number of requests.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Destination(Uri);
+
+impl fmt::Debug for Destination {
+    /// The host only: paths and queries hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Destination").field(&self.0.host()).finish()
+    }
+}
+
 /// One request to make.
 #[derive(Clone)]
-pub struct Request<'a> {
-    /// Where to: the text of a URL that [`check_url`] returned. It is checked again.
-    pub url: &'a str,
+pub struct Request {
     /// What to send with it. Of two with the same name the later one is sent, so put our own last.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The body, sent as it is.
@@ -124,8 +148,8 @@ pub struct Request<'a> {
     pub timeout: Duration,
 }
 
-impl fmt::Debug for Request<'_> {
-    /// Sizes only: URLs, headers and bodies hold secrets.
+impl fmt::Debug for Request {
+    /// Sizes only: headers and bodies hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("headers", &self.headers.len())
@@ -187,25 +211,40 @@ impl Egress {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE)
-            .pool_max_idle_per_host(POOL_IDLE_PER_HOST)
+            .pool_max_idle_per_host(config.idle_per_host)
             .http1_max_headers(HEADERS_MAX)
             .http1_max_buf_size(HEAD_MAX_BYTES)
             .build(dial);
         Ok(Egress { client, policy: Arc::new(config.url), limits: config.limits })
     }
 
-    /// Posts, and tells what came back. Dropping the future drops the connection.
+    /// Reads a URL as every request does: the text of one that [`check_url`] returned. It is checked again, which costs more
+    /// than a signature: keep what this returns for as long as the URL stays the same.
     ///
-    /// `invalid_url` means that the URL is unusable in itself; one that the operator's policy refuses gives
-    /// `blocked_destination`, because a setting can mend it. In both cases nothing is sent nor resolved.
-    pub async fn post(&self, request: Request<'_>) -> Response {
-        self.send(Method::POST, request).await
+    /// # Errors
+    /// `invalid_url` when the URL is unusable in itself; `blocked_destination` when the operator's policy refuses it, because a
+    /// setting can mend that.
+    pub fn destination(&self, url: &str) -> Result<Destination, ErrorCode> {
+        let url = check_url(url, &self.policy).map_err(|error| {
+            tracing::debug!(code = error.code(), "the url is refused");
+            if error.depends_on_policy() { ErrorCode::BlockedDestination } else { ErrorCode::InvalidUrl }
+        })?;
+        url.as_str().parse().map(Destination).map_err(|_| ErrorCode::InvalidUrl)
     }
 
-    /// As [`Egress::post`], with another method: for webhooks that are forwarded as they came.
-    pub async fn send(&self, method: Method, request: Request<'_>) -> Response {
+    /// Posts to a URL, and tells what came back. Dropping the future drops the connection. Where [`Egress::destination`] fails,
+    /// its error is the answer, and nothing is sent nor resolved.
+    pub async fn post(&self, url: &str, request: Request) -> Response {
+        match self.destination(url) {
+            Ok(destination) => self.send(Method::POST, &destination, request).await,
+            Err(code) => Response::failed(code),
+        }
+    }
+
+    /// As [`Egress::post`], with another method, to a place that was checked before.
+    pub async fn send(&self, method: Method, destination: &Destination, request: Request) -> Response {
         let deadline = Instant::now() + request.timeout.min(TIMEOUT_MAX);
-        let sent = match self.prepare(method, request) {
+        let sent = match prepare(method, destination, request) {
             Ok(sent) => sent,
             Err(code) => return Response::failed(code),
         };
@@ -219,49 +258,49 @@ impl Egress {
         }
     }
 
-    fn prepare(&self, method: Method, request: Request<'_>) -> Result<http::Request<Full<Bytes>>, ErrorCode> {
-        let url = check_url(request.url, &self.policy).map_err(|error| {
-            tracing::debug!(code = error.code(), "the url is refused");
-            if error.depends_on_policy() { ErrorCode::BlockedDestination } else { ErrorCode::InvalidUrl }
-        })?;
-        let uri: Uri = url.as_str().parse().map_err(|_| ErrorCode::InvalidUrl)?;
-        let mut headers = HeaderMap::with_capacity(request.headers.len() + 3);
-        headers.insert(header::USER_AGENT, USER_AGENT);
-        for (name, value) in request.headers {
-            if FRAMING.contains(&name.as_str()) {
-                tracing::debug!(header = name.as_str(), "the header frames requests and cannot be set");
-                return Err(ErrorCode::InvalidRequest);
-            }
-            headers.insert(name, value);
-        }
-        // The client leaves it out for an empty body, and some servers then answer 411.
-        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(request.body.len()));
-        let mut sent = http::Request::new(Full::new(request.body));
-        *sent.method_mut() = method;
-        *sent.uri_mut() = uri;
-        *sent.headers_mut() = headers;
-        Ok(sent)
-    }
-
     /// Sends and waits for the head of the final answer.
     async fn head(
         &self,
         mut sent: http::Request<Full<Bytes>>,
     ) -> Result<http::Response<Incoming>, ErrorCode> {
-        let host = sent.uri().host().unwrap_or_default().to_owned();
+        let uri = sent.uri().clone();
         let flooded = watch_informational(&mut sent);
         tokio::select! {
             answer = self.client.request(sent) => answer.map_err(|error| {
                 let code = code_of(&error);
-                tracing::debug!(host, code = code.code(), error = %chain(&error), "no answer");
+                tracing::debug!(host = uri.host(), code = code.code(), error = %chain(&error), "no answer");
                 code
             }),
             () = flooded => {
-                tracing::debug!(host, "too many informational answers");
+                tracing::debug!(host = uri.host(), "too many informational answers");
                 Err(ErrorCode::InvalidResponse)
             }
         }
     }
+}
+
+/// The request as the client takes it.
+fn prepare(
+    method: Method,
+    destination: &Destination,
+    request: Request,
+) -> Result<http::Request<Full<Bytes>>, ErrorCode> {
+    let mut headers = HeaderMap::with_capacity(request.headers.len() + 3);
+    headers.insert(header::USER_AGENT, USER_AGENT);
+    for (name, value) in request.headers {
+        if FRAMING.contains(&name) {
+            tracing::debug!(header = name.as_str(), "the header frames requests and cannot be set");
+            return Err(ErrorCode::InvalidRequest);
+        }
+        headers.insert(name, value);
+    }
+    // The client leaves it out for an empty body, and some servers then answer 411.
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(request.body.len()));
+    let mut sent = http::Request::new(Full::new(request.body));
+    *sent.method_mut() = method;
+    *sent.uri_mut() = destination.0.clone();
+    *sent.headers_mut() = headers;
+    Ok(sent)
 }
 
 /// Ends when more than [`INFORMATIONAL_MAX`] informational answers came: the HTTP client passes over them for ever.

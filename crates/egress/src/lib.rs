@@ -27,8 +27,8 @@ mod tls;
 
 pub use address::AddressPolicy;
 pub use client::{
-    BODY_MAX_BYTES, Egress, EgressConfig, HEAD_MAX_BYTES, HEADERS_MAX, INFORMATIONAL_MAX, Limits, Request,
-    Response, TIMEOUT_MAX,
+    BODY_MAX_BYTES, Destination, Egress, EgressConfig, HEAD_MAX_BYTES, HEADERS_MAX, INFORMATIONAL_MAX,
+    Limits, Request, Response, TIMEOUT_MAX,
 };
 pub use destination::{URL_MAX_BYTES, UrlError, UrlPolicy, check_url};
 pub use dial::ADDRESSES_MAX;

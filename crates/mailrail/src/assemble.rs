@@ -78,7 +78,8 @@ fn sizer(settings: &Settings) -> Result<Sizer> {
     Ok(Sizer::new(windows, clock()))
 }
 
-fn open_log(settings: &Settings) -> Result<Arc<dyn Log>> {
+/// The log that the settings name; nothing is made in it.
+pub(crate) fn open_log(settings: &Settings) -> Result<Arc<dyn Log>> {
     match settings.log.kind {
         LogKind::Local => {
             let folder = &settings.log.path;

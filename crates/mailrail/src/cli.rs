@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use mailrail_demo::receiver::{ReceiverArgs, ReceiverEndpoint};
 
 use crate::client::{
-    ApplyArgs, ClassesArgs, EndpointsArgs, MailboxesArgs, SendArgs, ShedArgs, StatusArgs, WhyArgs,
+    ApplyArgs, ClassesArgs, DlqArgs, EndpointsArgs, MailboxesArgs, SendArgs, ShedArgs, StatusArgs, WhyArgs,
 };
 use crate::settings::CheckConfig;
 
@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Classes(ClassesArgs),
     /// List endpoints; hold one's mail for now, or let it go on
     Endpoints(EndpointsArgs),
+    /// List, show and count dead letters, and put them back; list records that could not be read
+    Dlq(DlqArgs),
     /// Turn a third party's webhooks away for now, or let them in again
     Shed(ShedArgs),
     /// Run the sample receiver, which verifies signatures and counts what arrives

@@ -24,6 +24,10 @@ use assemble::Parts;
 use cli::{Cli, Command, RoleArgs};
 use settings::{Role, Settings};
 
+/// Every event is a few dozen short-lived pieces of memory, made on one thread and freed on another.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Command::CheckConfig(args) = &cli.command {
@@ -58,6 +62,7 @@ async fn run(command: Command) -> Result<()> {
         Command::Why(args) => client::why::run(args).await,
         Command::Classes(args) => client::classes::run(args).await,
         Command::Endpoints(args) => client::endpoints::run(args).await,
+        Command::Dlq(args) => client::dlq::run(args).await,
         Command::Shed(args) => client::shed::run(args).await,
         Command::Receiver(args) => {
             let stop = CancellationToken::new();

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use mailrail_telemetry::{
-    DeliverMetrics, DepthLabels, IngestMetrics, MailboxMetrics, MatchMetrics, Metrics, OutcomeLabels, Part,
-    QueueLabels, ReasonLabels, RoutingLabels, StatusLabels,
+    DeliverMetrics, DepthLabels, IngestMetrics, LimitsMetrics, MailboxMetrics, MatchMetrics, Metrics,
+    OutcomeLabels, Part, QueueLabels, ReasonLabels, RoutingLabels, StatusLabels,
 };
 
 const PREFACE: &str = "\
@@ -92,10 +92,13 @@ fn show_labels(metrics: &Metrics) -> Part {
         events: _,
         unmatched: _,
         deliveries: _,
+        denied_by_producer: _,
         filter_errors: _,
+        filter_failures,
         quarantined: _,
         partitions: _,
     } = &metrics.matching;
+    drop(filter_failures.get_or_create(&ReasonLabels { reason: "any" }));
     let DeliverMetrics {
         attempts,
         settled,
@@ -111,6 +114,8 @@ fn show_labels(metrics: &Metrics) -> Part {
         oldest_held_seconds: _,
         lane_blocked_seconds: _,
         journal_pinned_entries: _,
+        journal_pinned_bytes: _,
+        isolated_partitions: _,
         window_records: _,
         window_bytes: _,
         window_fill: _,
@@ -123,6 +128,18 @@ fn show_labels(metrics: &Metrics) -> Part {
     for family in [held_by_reason, held_mailboxes] {
         drop(family.get_or_create(&ReasonLabels { reason: "any" }));
     }
+    let LimitsMetrics {
+        leases: _,
+        asks,
+        exchanges: _,
+        leases_lost: _,
+        leases_expiring: _,
+        failures,
+        processes: _,
+        on_share: _,
+    } = &metrics.limits;
+    drop(asks.get_or_create(&OutcomeLabels { outcome: "any" }));
+    drop(failures.get_or_create(&ReasonLabels { reason: "any" }));
     drop(attempts.get_or_create(&OutcomeLabels { outcome: "delivered" }));
     drop(settled.get_or_create(&OutcomeLabels { outcome: "delivered" }));
     drop(dead.get_or_create(&ReasonLabels { reason: "any" }));
@@ -150,7 +167,7 @@ mod tests {
             assert!(page.contains(row), "{row} is missing in\n{page}");
         }
         let rows = page.lines().filter(|line| line.starts_with("| `mailrail_")).count();
-        assert_eq!(rows, 39, "{page}");
+        assert_eq!(rows, 51, "{page}");
         assert!(
             page.lines().all(|line| !line.starts_with("| `mailrail_") || !line.ends_with("|  |")),
             "{page}"

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use mailrail_control::DeadLetterOptions;
 use mailrail_control::setup_file::UrlRefusal;
 use mailrail_egress::{AddressPolicy, Egress, EgressConfig, UrlError, UrlPolicy, check_url};
+use mailrail_limits::{LeaseStore, Leases, LocalLeases, RedisLeases, Terms};
 use mailrail_log::LeaseTerms;
 use mailrail_mailbox::Limits;
 use mailrail_policy::{BreakerOptions, RetrySchedule};
@@ -238,14 +240,20 @@ fn deliver_service(parts: &Parts) -> Result<mailrail_deliver::Service> {
     };
     let egress = Egress::new(egress_config(settings)?)?;
     let (log, directory) = (parts.log.clone(), parts.directory.clone());
-    Ok(mailrail_deliver::Service::new(
-        config,
-        log,
-        directory,
-        egress,
-        parts.metrics.deliver.clone(),
-        clock(),
-    )?)
+    let metrics = parts.metrics.deliver.clone();
+    let service = mailrail_deliver::Service::new(config, log, directory, egress, metrics, clock())?;
+    Ok(service.with_leases(leases(parts)?))
+}
+
+/// Limits of endpoints, shared over Redis, or of this process where there is none. Redis need not be there: each process keeps
+/// to its share then.
+fn leases(parts: &Parts) -> Result<Leases> {
+    let settings = &parts.settings;
+    let store: Arc<dyn LeaseStore> = match settings.limits.redis.as_slice() {
+        [] => Arc::new(LocalLeases::new()),
+        urls => Arc::new(RedisLeases::new(urls, &settings.topic_prefix).context("limits.redis")?),
+    };
+    Ok(Leases::new(store, Terms::default(), parts.metrics.limits.clone()))
 }
 
 /// Names this process in the journal, for people.
@@ -301,7 +309,24 @@ fn egress_config(settings: &Settings) -> Result<EgressConfig> {
     let read =
         |file: &PathBuf| std::fs::read(file).with_context(|| format!("egress.ca_file {}", file.display()));
     let extra_ca_pem = settings.egress.ca_file.as_ref().map(read).transpose()?;
-    Ok(EgressConfig { url, extra_ca_pem, ..EgressConfig::default() })
+    let idle_per_host = settings.deliver.attempts_in_flight_max;
+    Ok(EgressConfig { url, extra_ca_pem, idle_per_host, ..EgressConfig::default() })
+}
+
+/// The pipeline as control names its parts.
+pub(crate) fn pipeline(settings: &Settings) -> mailrail_control::Pipeline {
+    let Settings { topic_prefix, pipeline, .. } = settings;
+    mailrail_control::Pipeline::named(topic_prefix, &pipeline.name, pipeline.partitions)
+}
+
+/// How dead letters are put back. What a process that died has begun to append has come or is refused before another one looks
+/// for it; the local log is one process's.
+pub(crate) fn dead_letter_options(settings: &Settings) -> DeadLetterOptions {
+    let takeover_after = match settings.log.kind {
+        LogKind::Local => Duration::ZERO,
+        LogKind::Kafka => settings.log.kafka.delivery_timeout + DeadLetterOptions::TAKEOVER_MARGIN,
+    };
+    DeadLetterOptions { takeover_after, ..DeadLetterOptions::new(settings.deliver.delivery_deadline) }
 }
 
 fn control_service(parts: &Parts) -> Result<mailrail_control::Service> {
@@ -312,14 +337,10 @@ fn control_service(parts: &Parts) -> Result<mailrail_control::Service> {
         .as_ref()
         .context("there is no administrator's token: set MAILRAIL_ADMIN_TOKEN")?;
     let operator = mailrail_control::Operator::new("admin", token.expose())?;
-    let pipeline = mailrail_control::Pipeline::named(
-        &settings.topic_prefix,
-        &settings.pipeline.name,
-        settings.pipeline.partitions,
-    );
     let config = mailrail_control::Config {
         listen: settings.control.listen,
-        ..mailrail_control::Config::new(vec![operator], vec![pipeline])
+        dead_letters: dead_letter_options(settings),
+        ..mailrail_control::Config::new(vec![operator], vec![pipeline(settings)])
     };
     let policy = url_policy(settings);
     let refusal = |error: UrlError| UrlRefusal { code: error.code(), detail: error.to_string() };

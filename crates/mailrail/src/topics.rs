@@ -13,6 +13,7 @@ pub(crate) struct Topics {
     pub(crate) attempts: String,
     pub(crate) dead_letters: String,
     pub(crate) quarantine: String,
+    pub(crate) redrives: String,
     pub(crate) match_group: String,
     pub(crate) deliver_group: String,
 }
@@ -28,13 +29,15 @@ impl Topics {
             attempts: name("attempts"),
             dead_letters: name("dead-letters"),
             quarantine: name("quarantine"),
+            redrives: name("redrives"),
             match_group: name("match"),
             deliver_group: name("deliver"),
         }
     }
 
     /// What each topic must be. Quarantine keeps records as long as dead letters: both wait for a person. The journal keeps
-    /// its records until the owner of their partition trims them: what waits in it is owed, however long.
+    /// its records until the owner of their partition trims them: what waits in it is owed, however long. The ledger of redrives
+    /// keeps its entries until the letters are gone that they are about, and is one partition: their order is what it says.
     pub(crate) fn specs(&self, settings: &Settings) -> Vec<TopicSpec> {
         let keep = &settings.pipeline.retention;
         [
@@ -44,10 +47,11 @@ impl Topics {
             (&self.attempts, Some(keep.attempts)),
             (&self.dead_letters, Some(keep.dead_letters)),
             (&self.quarantine, Some(keep.dead_letters)),
+            (&self.redrives, None),
         ]
         .map(|(name, retention)| TopicSpec {
             name: name.clone(),
-            partitions: settings.pipeline.partitions,
+            partitions: if *name == self.redrives { 1 } else { settings.pipeline.partitions },
             retention,
         })
         .to_vec()
@@ -68,6 +72,10 @@ mod tests {
         let spec = |name: &str| specs.iter().find(|it| it.name == name).expect("in the list");
         assert_eq!(spec(&topics.journal).partitions, spec(&topics.deliveries).partitions);
         assert_eq!(spec(&topics.journal).retention, None);
-        assert!(specs.iter().filter(|it| it.retention.is_none()).count() == 1, "{specs:?}");
+        assert_eq!(
+            spec(&topics.redrives),
+            &TopicSpec { name: topics.redrives.clone(), partitions: 1, retention: None }
+        );
+        assert_eq!(specs.iter().filter(|it| it.retention.is_none()).count(), 2, "{specs:?}");
     }
 }

@@ -12,6 +12,6 @@ mod metrics;
 pub use extreme::{Extreme, Part};
 pub use logs::{LogFormat, init_logs};
 pub use metrics::{
-    DeliverMetrics, DepthLabels, IngestMetrics, MailboxMetrics, MatchMetrics, Metrics, OutcomeLabels,
-    QueueLabels, ReasonLabels, RoutingLabels, StatusLabels,
+    DeliverMetrics, DepthLabels, IngestMetrics, LimitsMetrics, MailboxMetrics, MatchMetrics, Metrics,
+    OutcomeLabels, QueueLabels, ReasonLabels, RoutingLabels, StatusLabels,
 };

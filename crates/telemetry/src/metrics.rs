@@ -78,6 +78,8 @@ pub struct Metrics {
     pub matching: MatchMetrics,
     /// Of stage two.
     pub deliver: DeliverMetrics,
+    /// Of the limits of endpoints that processes share.
+    pub limits: LimitsMetrics,
 }
 
 /// Metrics of the front door.
@@ -121,8 +123,12 @@ pub struct MatchMetrics {
     pub unmatched: Counter,
     /// `mailrail_match_deliveries_total`
     pub deliveries: Counter,
+    /// `mailrail_match_denied_by_producer_total`
+    pub denied_by_producer: Counter,
     /// `mailrail_match_filter_errors_total`
     pub filter_errors: Counter,
+    /// `mailrail_match_filter_failures_total`
+    pub filter_failures: Family<ReasonLabels, Counter>,
     /// `mailrail_match_quarantined_total`
     pub quarantined: Counter,
     /// `mailrail_match_partitions`
@@ -160,6 +166,10 @@ pub struct DeliverMetrics {
     pub lane_blocked_seconds: Extreme,
     /// `mailrail_deliver_journal_pinned_entries`
     pub journal_pinned_entries: Gauge,
+    /// `mailrail_deliver_journal_pinned_bytes`
+    pub journal_pinned_bytes: Gauge,
+    /// `mailrail_deliver_isolated_partitions`
+    pub isolated_partitions: Gauge,
     /// `mailrail_deliver_window_records`
     pub window_records: Gauge,
     /// `mailrail_deliver_window_bytes`
@@ -176,6 +186,27 @@ pub struct DeliverMetrics {
     pub quarantined: Counter,
     /// `mailrail_deliver_partitions`
     pub partitions: Gauge,
+}
+
+/// Metrics of the limits of endpoints.
+#[derive(Debug, Clone)]
+pub struct LimitsMetrics {
+    /// `mailrail_limits_leases`
+    pub leases: Gauge,
+    /// `mailrail_limits_lease_asks_total`
+    pub asks: Family<OutcomeLabels, Counter>,
+    /// `mailrail_limits_lease_exchanges_total`
+    pub exchanges: Counter,
+    /// `mailrail_limits_leases_lost_total`
+    pub leases_lost: Counter,
+    /// `mailrail_limits_leases_left_to_expire_total`
+    pub leases_expiring: Counter,
+    /// `mailrail_limits_store_failures_total`
+    pub failures: Family<ReasonLabels, Counter>,
+    /// `mailrail_limits_processes`
+    pub processes: Gauge,
+    /// `mailrail_limits_on_share`
+    pub on_share: Gauge,
 }
 
 const APPEND_BUCKETS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
@@ -197,7 +228,8 @@ impl Metrics {
         let matching = MatchMetrics::register(registry.sub_registry_with_prefix("match"));
         let deliver = DeliverMetrics::register(registry.sub_registry_with_prefix("deliver"));
         let mailbox = MailboxMetrics::register(registry.sub_registry_with_prefix("mailbox"));
-        Metrics { registry, ingest, mailbox, matching, deliver }
+        let limits = LimitsMetrics::register(registry.sub_registry_with_prefix("limits"));
+        Metrics { registry, ingest, mailbox, matching, deliver, limits }
     }
 
     /// The OpenMetrics text of `/metrics`; its content type is
@@ -311,10 +343,20 @@ impl MatchMetrics {
             events: counter(r, "events", "Events evaluated"),
             unmatched: counter(r, "events_unmatched", "Events that no subscription wanted"),
             deliveries: counter(r, "deliveries", "Deliveries that the log acknowledged"),
+            denied_by_producer: counter(
+                r,
+                "denied_by_producer",
+                "Recipients that did not get an event because their app lacks a permission that its producer asks for",
+            ),
             filter_errors: counter(
                 r,
                 "filter_errors",
-                "Filter evaluations that failed; the subscription got nothing",
+                "Filters that gave no verdict on an event, where their subscription wants that counted",
+            ),
+            filter_failures: family(
+                r,
+                "filter_failures",
+                "Filters that gave no verdict on an event, by what their subscription wants done then",
             ),
             quarantined: counter(r, "quarantined", "Records that could not be read and went to quarantine"),
             partitions: gauge(r, "partitions", "Partitions of the events topic owned now"),
@@ -373,6 +415,16 @@ impl DeliverMetrics {
                 "journal_pinned_entries",
                 "Entries of the journals from the first one that is still needed to the end",
             ),
+            journal_pinned_bytes: gauge(
+                r,
+                "journal_pinned_bytes",
+                "About how many bytes those entries have, before compression: their number times the mean size of those that were read",
+            ),
+            isolated_partitions: gauge(
+                r,
+                "isolated_partitions",
+                "Owned partitions that try one delivery at a time, since processes died while they owned them",
+            ),
             window_records: gauge(r, "window_records", "Records in the windows of owned partitions"),
             window_bytes: gauge(r, "window_bytes", "Bytes in the windows of owned partitions"),
             window_fill: extreme(
@@ -401,6 +453,45 @@ impl DeliverMetrics {
             ),
             quarantined: counter(r, "quarantined", "Records that could not be read and went to quarantine"),
             partitions: gauge(r, "partitions", "Partitions of the deliveries topic owned now"),
+        }
+    }
+}
+
+impl LimitsMetrics {
+    fn register(r: &mut Registry) -> Self {
+        Self {
+            leases: gauge(
+                r,
+                "leases",
+                "Leases of endpoints with max_in_flight that this process has, in use or kept for a moment",
+            ),
+            asks: family(
+                r,
+                "lease_asks",
+                "Deliveries that asked for a lease: kept and granted got one, share got one of this process' share while the store was away, refused are held",
+            ),
+            exchanges: counter(r, "lease_exchanges", "Round trips to the store of leases"),
+            leases_lost: counter(
+                r,
+                "leases_lost",
+                "Leases in use that the store had forgotten or let expire when they were renewed",
+            ),
+            leases_expiring: counter(
+                r,
+                "leases_left_to_expire",
+                "Leases that could not be given back and were left to their expiry",
+            ),
+            failures: family(r, "store_failures", "Exchanges and signs of life that failed, by code"),
+            processes: gauge(
+                r,
+                "processes",
+                "Processes that take leases, as last seen; 0 when not known yet",
+            ),
+            on_share: gauge(
+                r,
+                "on_share",
+                "1 while this process keeps to its share of each limit, because the store is away or may not know all leases",
+            ),
         }
     }
 }

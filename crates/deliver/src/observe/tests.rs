@@ -30,7 +30,7 @@ fn aside(mailbox: &str, source: u64, until: i64) -> Kind {
 }
 
 fn claim() -> Kind {
-    Kind::Claim(Claim { member: "test".to_owned(), nonce: 1 })
+    Kind::Claim(Claim { member: "test".to_owned(), nonce: 1, process: 0 })
 }
 
 /// Applies entries from the end on, under the latest claim.
@@ -82,7 +82,8 @@ fn s30_what_is_held_is_shown_with_its_reason_and_given_back() {
         aside("c", 7, 1300),
     ];
     let owner = owner(entries, Checkpoint::at(8), 1000);
-    let mut observed = Observed::new(&metrics.deliver, owner.fold(), now);
+    let mut observed = Observed::new(&metrics.deliver, owner.fold(), Volume { entries: 4, bytes: 1000 }, now);
+    observed.note_entry(1000);
     observed.look(&owner, LIMITS, &Lease::endless(), at(1060));
     shows(
         &metrics,
@@ -93,6 +94,7 @@ fn s30_what_is_held_is_shown_with_its_reason_and_given_back() {
             "held_mailboxes{reason=\"backoff\"} 2",
             "held_mailboxes{reason=\"paused\"} 1",
             "journal_pinned_entries 8",
+            "journal_pinned_bytes 3200",
             "oldest_held_seconds 660.0",
             "lane_blocked_seconds 660.0",
             "window_fill 0.0",
@@ -108,6 +110,7 @@ fn s30_what_is_held_is_shown_with_its_reason_and_given_back() {
             "held_by_reason{reason=\"behind_head\"} 0",
             "held_mailboxes{reason=\"paused\"} 0",
             "journal_pinned_entries 0",
+            "journal_pinned_bytes 0",
             "oldest_held_seconds 0.0",
             "lane_blocked_seconds 0.0",
         ],
@@ -128,7 +131,7 @@ fn a_head_that_has_its_turn_is_behind_nothing_but_its_turn() {
         Kind::State(state),
     ];
     let owner = owner(entries, Checkpoint::at(8), 1000);
-    let mut observed = Observed::new(&metrics.deliver, owner.fold(), at(1000));
+    let mut observed = Observed::new(&metrics.deliver, owner.fold(), Volume::default(), at(1000));
     observed.look(&owner, LIMITS, &Lease::endless(), at(1001));
     shows(
         &metrics,
@@ -146,9 +149,12 @@ fn partitions_add_up() {
     let (one, mut two) =
         (owner(parked(2000), Checkpoint::at(3), 1000), owner(parked(3000), Checkpoint::at(3), 1000));
     for source in 3..6 {
-        two.offer(source, &MailboxKey::from_text("b"), 10, mailrail_mailbox::Traits::STRICT, at(1000));
+        let traits = mailrail_mailbox::Traits::STRICT;
+        let shape = mailrail_mailbox::Shape { bytes: 10, key: None, traits };
+        two.offer(source, &MailboxKey::from_text("b"), shape, at(1000));
     }
-    let mut observed = [(); 2].map(|()| Observed::new(&metrics.deliver, one.fold(), at(1000)));
+    let mut observed =
+        [(); 2].map(|()| Observed::new(&metrics.deliver, one.fold(), Volume::default(), at(1000)));
     observed[0].look(&one, LIMITS, &Lease::endless(), at(1000));
     observed[1].look(&two, LIMITS, &Lease::endless(), at(1000));
     shows(&metrics, &["held_mailboxes{reason=\"rate\"} 2", "journal_pinned_entries 4", "window_fill 0.3"]);
@@ -165,7 +171,8 @@ fn many_mailboxes_are_walked_over_every_ten_seconds() {
     let parked = |n: u64| park(&format!("m{n}"), n, None, hold(HoldReason::Backoff, 9000));
     let before = owner((0..many).map(parked), Checkpoint::at(many), 1000);
     let after = owner((0..many + 9).map(parked), Checkpoint::at(many + 9), 1000);
-    let (start, mut observed) = (Instant::now(), Observed::new(&metrics.deliver, before.fold(), at(1000)));
+    let (start, mut observed) =
+        (Instant::now(), Observed::new(&metrics.deliver, before.fold(), Volume::default(), at(1000)));
     let mut look = |owner: &Protocol, later: Duration| {
         observed.look_at(owner, LIMITS, &Lease::endless(), at(1000), start + later);
         metrics.deliver.held_mailboxes.get_or_create(&ReasonLabels { reason: "backoff" }).get()

@@ -4,7 +4,7 @@ use mailrail_log::{LogError, StoredRecord};
 use mailrail_mailbox::{Mark, Offered};
 
 use super::{Partition, Step, Then};
-use crate::decode::{decode, traits};
+use crate::decode::{decode, shape};
 use crate::record::quarantine;
 
 impl Partition {
@@ -34,8 +34,8 @@ impl Partition {
             }
             return self.forget();
         }
-        let traits = traits(&self.shared.directory, delivery);
-        let offered = self.protocol.offer(source, &held.mailbox, bytes, traits, now);
+        let shape = shape(&self.shared.directory, delivery, bytes);
+        let offered = self.protocol.offer(source, &held.mailbox, shape, now);
         self.forget();
         if offered == Offered::Taken {
             self.contents.insert(source, held);

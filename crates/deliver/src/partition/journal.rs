@@ -8,7 +8,7 @@ use mailrail_wire::{decode_delivery, decode_entry, encode_delivery, encode_entry
 use super::{Partition, Step};
 use crate::config::ENTRIES_MAX;
 use crate::contents::Held;
-use crate::decode::traits;
+use crate::decode::shape;
 use crate::takeover::entry;
 
 impl Partition {
@@ -34,7 +34,12 @@ impl Partition {
             }
             Kind::State(state) => (Some(&state.mailbox), None),
             Kind::Clear { mailbox } | Kind::AsideEnded { mailbox, .. } => (Some(mailbox), None),
-            Kind::Claim(_) | Kind::HandOff(_) | Kind::Snapshot(_) | Kind::Trial { .. } => (None, None),
+            Kind::Claim(_)
+            | Kind::HandOff(_)
+            | Kind::Snapshot(_)
+            | Kind::Trial { .. }
+            | Kind::TrialEnded { .. }
+            | Kind::IsolationEnded => (None, None),
         };
         let content = content.map(|source| self.content(source)).transpose()?;
         let key = mailbox.map(|mailbox| Bytes::copy_from_slice(mailbox.as_str().as_bytes()));
@@ -60,6 +65,7 @@ impl Partition {
     }
 
     pub(super) fn take_entry(&mut self, place: Place, entry: &Entry, bytes: usize) -> Result<(), LogError> {
+        self.observed.note_entry(bytes);
         let applied = self.protocol.applied(place, entry, bytes, self.shared.now());
         self.forget();
         applied.map_err(|fenced| self.fenced(fenced))
@@ -108,9 +114,9 @@ impl Partition {
         let (entry, content) = decode_entry(&record.value).map_err(|error| unreadable(place, &error))?;
         let delivery = content.map(|content| decode_delivery(&content)).transpose();
         let delivery = delivery.map_err(|error| unreadable(place, &error))?;
-        let traits = delivery.as_ref().map(|delivery| traits(&self.shared.directory, delivery));
         let bytes = record.value.len();
-        let scanned = self.protocol.scanned(place, &entry, bytes, traits, self.shared.now());
+        let shape = delivery.as_ref().map(|delivery| shape(&self.shared.directory, delivery, bytes));
+        let scanned = self.protocol.scanned(place, &entry, shape, self.shared.now());
         self.forget();
         if let (Scanned::Wanted(source), Some(delivery)) = (scanned, delivery)
             && self.contents.get(source).is_none()

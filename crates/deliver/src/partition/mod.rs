@@ -3,16 +3,18 @@
 //! Everything that decides is in `mailbox::Protocol`; here its inputs and outputs meet the log, the clock and the attempts.
 
 mod deliveries;
+mod isolation;
 mod journal;
 mod positions;
 mod turns;
+mod unrecorded;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailrail_log::{Claim, Committed, LogError, NewRecord, Reader, StoredRecord};
+use mailrail_log::{Claim, Committed, LogError, Reader, StoredRecord};
 use mailrail_mailbox::{Fenced, Mark, Place, Protocol, RecentIds, Settlement, Source};
 use mailrail_types::{DeliveryId, MailboxKey};
 use tokio::sync::mpsc;
@@ -25,10 +27,12 @@ use crate::config::{BATCH_RECORDS_MAX, DELIVERIES_MAX, RECENT_IDS, WOKEN_MAX};
 use crate::contents::Contents;
 use crate::gate::Waker;
 use crate::observe::Observed;
-use crate::permit::Permit;
+use crate::permit::{Pass, Permit, TrialTurn};
 use crate::sequence::Sequences;
 use crate::service::Shared;
 use crate::takeover::{Taken, take_over};
+
+use unrecorded::Unrecorded;
 
 /// After a reader said that the log does not answer.
 const READ_PAUSE: Duration = Duration::from_millis(500);
@@ -51,6 +55,8 @@ enum Step {
     Committed(Option<Place>),
     /// The journal was trimmed below this, or not.
     Trimmed(Place, Result<(), LogError>),
+    /// The deliveries topic is the one that it was, or not.
+    Checked(Result<(), LogError>),
 }
 
 /// What a record was the end of.
@@ -62,7 +68,7 @@ enum Then {
 }
 
 /// A pending permit. Kept over the turns of the loop: giving it up would give up the place in the queue for it.
-type Waiting = Pin<Box<dyn Future<Output = Permit> + Send>>;
+type Waiting = Pin<Box<dyn Future<Output = Pass> + Send>>;
 
 /// Why the loop ends.
 enum End {
@@ -87,8 +93,12 @@ pub(crate) struct Partition {
     /// Which delivery an attempt's task is of: a task that panics says no more than its id.
     turns: HashMap<Id, Source>,
     waiting: Option<Waiting>,
+    /// Held while an isolated partition tries a delivery.
+    trial: Option<TrialTurn>,
+    /// Held while nothing else of the process may run.
+    alone: Option<Permit>,
     /// Ends and retries whose record waits for the append before it.
-    unrecorded: Vec<(Source, NewRecord, Then)>,
+    unrecorded: Unrecorded,
     recording: bool,
     /// Mailboxes that may ask their endpoint again.
     woken: mpsc::Receiver<MailboxKey>,
@@ -104,11 +114,14 @@ pub(crate) struct Partition {
     /// The set-up that was last looked at for what waits for it.
     setup: u64,
     trim: positions::Trim,
+    check: positions::Check,
     observed: Observed,
     put: Option<Committed>,
     /// When the last word is due, once asked to stop.
     last_word: Option<Instant>,
     handed_off: bool,
+    /// The last word was read back: the next owner knows what was left running.
+    is_said: bool,
 }
 
 impl Partition {
@@ -126,6 +139,7 @@ impl Partition {
         let mut partition = Self::new(shared, claim, taken)?;
         partition.put_position();
         partition.claim.position.commit_soon();
+        partition.stand_still_if_stuck().await;
         let ended = partition.run().await;
         // What still runs is cut here, and noted as cut when the partition is dropped.
         partition.tasks.shutdown().await;
@@ -136,7 +150,7 @@ impl Partition {
     }
 
     fn new(shared: Arc<Shared>, claim: Claim, taken: Taken) -> Result<Self, LogError> {
-        let Taken { protocol, tail, ahead, deliveries, mark } = taken;
+        let Taken { protocol, tail, ahead, deliveries, mark, read } = taken;
         let (waker, woken) = mpsc::channel(WOKEN_MAX);
         let mut new = Self {
             sequences: Sequences::new(claim.partition, protocol.epoch()),
@@ -145,7 +159,9 @@ impl Partition {
             tasks: JoinSet::new(),
             turns: HashMap::new(),
             waiting: None,
-            unrecorded: Vec::new(),
+            trial: None,
+            alone: None,
+            unrecorded: Unrecorded::default(),
             recording: false,
             woken,
             woken_early: HashSet::new(),
@@ -156,10 +172,12 @@ impl Partition {
             read_again: Instant::now(),
             setup: 0,
             trim: positions::Trim::default(),
-            observed: Observed::new(&shared.metrics, protocol.fold(), shared.now()),
+            check: positions::Check::default(),
+            observed: Observed::new(&shared.metrics, protocol.fold(), read, shared.now()),
             put: None,
             last_word: None,
             handed_off: false,
+            is_said: false,
             scan: None,
             protocol,
             tail,
@@ -178,6 +196,10 @@ impl Partition {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.go_on()?;
         let _owned = Owned::new(self.shared.metrics.clone());
+        // Made once: a turn of the loop is a part of what every delivery costs.
+        let mut cut = pin!(self.claim.cut.clone().cancelled_owned());
+        let mut stop = pin!(self.claim.stop.clone().cancelled_owned());
+        let mut sleep = pin!(tokio::time::sleep(SLEEP_MAX));
         loop {
             self.go_on()?;
             if self.is_drained()? {
@@ -188,10 +210,13 @@ impl Partition {
             let reading = paused.is_zero();
             let taking = reading && self.protocol.has_room() && self.share.has_room();
             let lease = self.claim.lease.holds(Instant::now());
-            let sleep = self.time_to_wake(paused);
+            let wake = Instant::now() + self.time_to_wake(paused);
+            if sleep.is_elapsed() || wake < sleep.deadline() {
+                sleep.as_mut().reset(wake);
+            }
             tokio::select! {
-                () = self.claim.cut.cancelled() => return Ok(End::Cut),
-                () = self.claim.stop.cancelled(), if !draining => self.stop(),
+                () = &mut cut => return Ok(End::Cut),
+                () = &mut stop, if !draining => self.stop(),
                 Some(step) = self.tasks.join_next_with_id() => self.take_steps(step)?,
                 batch = self.deliveries.next(DELIVERIES_MAX), if taking => self.take_deliveries(batch)?,
                 batch = self.tail.next(BATCH_RECORDS_MAX), if reading => self.take_tail(batch)?,
@@ -200,7 +225,7 @@ impl Partition {
                 () = self.claim.lease.held(), if !lease && self.waiting.is_some() => {}
                 Some(mailbox) = self.woken.recv() => self.wake(mailbox),
                 () = self.shared.directory.changed_since(self.setup), if !draining => self.look_at_setup(),
-                () = tokio::time::sleep(sleep) => {}
+                () = &mut sleep => {}
                 _ = tick.tick() => self.keep_up(),
             }
         }
@@ -213,10 +238,7 @@ impl Partition {
         self.append_what_waits()?;
         self.record_what_waits();
         self.scan_what_is_wanted();
-        if self.waiting.is_none() && self.protocol.has_ready() {
-            let shared = self.shared.clone();
-            self.waiting = Some(Box::pin(async move { shared.permits.acquire().await }));
-        }
+        self.wait_for_turn();
         self.forget();
         self.share.set(self.protocol.records(), self.protocol.bytes(), self.held());
         Ok(())
@@ -234,7 +256,9 @@ impl Partition {
         let due = self.protocol.next_wake().map(|due| due.since(self.shared.now()));
         let word = self.last_word.map(|at| at.saturating_duration_since(Instant::now()));
         let paused = (!paused.is_zero()).then_some(paused);
-        [due, word, paused].into_iter().flatten().min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
+        let record = self.unrecorded.until().filter(|_| !self.recording);
+        let record = record.map(|at| at.saturating_duration_since(Instant::now()));
+        [due, word, paused, record].into_iter().flatten().min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
     }
 
     /// Asked to stop: nothing new is taken or started; what runs may finish, until there is just time for the last word.
@@ -249,7 +273,8 @@ impl Partition {
     fn is_drained(&mut self) -> Result<bool, LogError> {
         let Some(last_word) = self.last_word else { return Ok(false) };
         if self.handed_off {
-            return Ok(self.protocol.is_written());
+            self.is_said = self.protocol.is_written();
+            return Ok(self.is_said);
         }
         self.protocol.save_all();
         let quiet = self.tasks.is_empty() && self.protocol.is_quiet();
@@ -298,7 +323,7 @@ async fn next_of(reader: &mut Option<Box<dyn Reader>>) -> Result<Vec<StoredRecor
     }
 }
 
-async fn permit_of(waiting: &mut Option<Waiting>) -> Permit {
+async fn permit_of(waiting: &mut Option<Waiting>) -> Pass {
     match waiting {
         Some(permit) => permit.await,
         None => std::future::pending().await,

@@ -11,9 +11,26 @@ use tokio::time::Instant;
 
 use super::{Partition, Step};
 use crate::service::Shared;
+use crate::takeover::check_same_topic;
 
 /// Between two looks at what of the journal may go.
 const TRIM_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Between two looks whether the deliveries topic is still the same.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// When the deliveries topic is looked at again.
+#[derive(Debug)]
+pub(super) struct Check {
+    at: Instant,
+    running: bool,
+}
+
+impl Default for Check {
+    fn default() -> Self {
+        Self { at: Instant::now() + CHECK_INTERVAL, running: false }
+    }
+}
 
 /// How far the journal was trimmed.
 #[derive(Debug)]
@@ -37,6 +54,29 @@ impl Partition {
         if !self.trim.running && Instant::now() >= self.trim.at && self.last_word.is_none() {
             self.ask_for_committed();
         }
+        self.check_topic();
+    }
+
+    /// Reads the newest record that is done again, now and then: it must still be there.
+    fn check_topic(&mut self) {
+        let Some(mark) = self.mark.filter(|_| !self.check.running && Instant::now() >= self.check.at) else {
+            return;
+        };
+        self.check.running = true;
+        let (shared, partition) = (self.shared.clone(), self.claim.partition);
+        self.tasks.spawn(async move { Step::Checked(check_same_topic(&shared, partition, mark).await) });
+    }
+
+    pub(super) fn checked(&mut self, checked: Result<(), LogError>) -> Result<(), LogError> {
+        self.check = Check::default();
+        match checked {
+            Err(error @ LogError::OutOfRange { .. }) => return Err(error),
+            Err(error) => {
+                tracing::warn!(partition = self.claim.partition, %error, "the topic was not checked");
+            }
+            Ok(()) => {}
+        }
+        Ok(())
     }
 
     pub(super) fn put_position(&mut self) {

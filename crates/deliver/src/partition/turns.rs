@@ -1,43 +1,50 @@
 //! Turns: deliveries start, and what came of them goes back to the protocol and into the log.
 
 use mailrail_log::{LogError, StoredRecord};
-use mailrail_mailbox::{Hold, Settlement, Source};
-use mailrail_types::{Attempt, HoldReason, MailboxKey, Outcome};
+use mailrail_mailbox::{Hold, Settlement, Source, Unfinished};
+use mailrail_types::{Attempt, MailboxKey, Outcome};
 use tokio::task::{Id, JoinError};
+use tokio::time::Instant;
 
 use super::{Partition, Step, Then};
 use crate::attempt::{Turn, Turned, attempt};
-use crate::config::{ATTEMPTS_MAX, STEPS_MAX, WOKEN_MAX};
+use crate::config::{STEPS_MAX, WOKEN_MAX};
 use crate::contents::Held;
 use crate::decode::traits;
-use crate::permit::Permit;
+use crate::permit::Pass;
 use crate::record::{append_attempts, last_attempt_record, quarantine, record};
 use crate::settle::settle;
 
+/// Why a delivery is in quarantine whose attempts killed their process: a stable code, and what it means.
+const CRASHES: &str = "crashes_the_process: the process died in each of its last attempts";
+
 impl Partition {
     /// There is a permit: the next delivery goes. More of them go while permits are free.
-    pub(super) fn start(&mut self, permit: Permit) {
+    pub(super) fn start(&mut self, pass: Pass) {
         self.waiting = None;
+        let Some(permit) = self.take_pass(pass) else { return };
         let mut permit = Some(permit);
         while let Some(free) = permit.take() {
-            let lease = self.claim.lease.holds(tokio::time::Instant::now());
-            let Some(started) = self.protocol.start(self.shared.now(), lease) else { return };
+            let lease = self.claim.lease.holds(Instant::now());
+            let Some(started) = self.protocol.start(self.shared.now(), lease) else {
+                return self.keep_alone(free);
+            };
             self.forget();
             let source = started.source;
             let Some(held) = self.contents.get_mut(source) else {
                 debug_assert!(false, "delivery {source} was started and is not at hand");
                 continue;
             };
+            if started.condemned {
+                self.quarantine_held(source, CRASHES);
+                permit = Some(free);
+                continue;
+            }
             if let Some(history) = started.history {
                 held.set_history(history);
             }
             let (delivery, mailbox) = (held.delivery.clone(), held.mailbox.clone());
             let strict = !traits(&self.shared.directory, &delivery).tolerant;
-            if strict && let Some(hold) = self.held_by_cut(&mailbox) {
-                self.protocol.settle(source, Settlement::Held(hold), self.shared.now());
-                permit = Some(free);
-                continue;
-            }
             let turned = Turned {
                 sequence: self.sequences.number(source, &delivery, &mailbox),
                 mailbox,
@@ -59,20 +66,17 @@ impl Partition {
         }
     }
 
-    /// An attempt of an owner before this one, in this process, may still be at work (I12).
-    fn held_by_cut(&self, mailbox: &MailboxKey) -> Option<Hold> {
-        let until = self.shared.cut.runs_until(mailbox, self.shared.now())?;
-        Some(Hold { reason: HoldReason::Unfinished, until })
-    }
-
-    /// What runs is cut: it may still be at work where it went.
+    /// What runs is cut: it may still be at work where it went, which the next owner must know.
     fn note_cut(&self) {
-        let now = self.shared.now();
-        for source in self.turns.values() {
-            if let Some(held) = self.contents.get(*source) {
-                let until = now.plus(self.shared.config.attempt_timeout);
-                self.shared.cut.note(held.mailbox.clone(), until, now);
-            }
+        let until = self.shared.now().plus(self.shared.config.attempt_timeout);
+        let running = self.turns.values().filter_map(|source| {
+            let mailbox = self.contents.get(*source)?.mailbox.clone();
+            Some(Unfinished { mailbox, source: *source, until })
+        });
+        if self.is_said {
+            self.shared.cut.said(self.claim.partition);
+        } else {
+            self.shared.cut.note(self.claim.partition, running.collect());
         }
     }
 
@@ -125,6 +129,7 @@ impl Partition {
             }
             Step::Committed(snapshot) => self.trim_below(snapshot),
             Step::Trimmed(before, done) => self.trimmed(before, &done),
+            Step::Checked(checked) => return self.checked(checked),
         }
         Ok(())
     }
@@ -176,21 +181,19 @@ impl Partition {
         } else {
             Then::Settle(settlement)
         };
-        self.unrecorded.extend(record.map(|record| (source, record, then)));
+        if let Some(record) = record {
+            self.unrecorded.push(source, record, then);
+        }
     }
 
     /// Appends the records that wait, as one batch at a time: the log takes many for little more than one.
     pub(super) fn record_what_waits(&mut self) {
-        if self.recording || self.unrecorded.is_empty() {
+        let hurry = self.last_word.is_some() || !self.protocol.has_room();
+        if self.recording || !self.unrecorded.is_due(hurry, Instant::now()) {
             return;
         }
         self.recording = true;
-        let count = self.unrecorded.len().min(ATTEMPTS_MAX);
-        let (mut records, mut ends) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        for (source, record, then) in self.unrecorded.drain(..count) {
-            records.push(record);
-            ends.push((source, then));
-        }
+        let (records, ends) = self.unrecorded.take();
         let (shared, partition) = (self.shared.clone(), self.claim.partition);
         self.tasks.spawn(async move {
             let written = append_attempts(&shared, partition, records).await;
@@ -213,10 +216,16 @@ impl Partition {
         if !error.is_panic() {
             return Ok(());
         }
-        let Some((source, held)) = source.and_then(|source| Some((source, self.contents.get(source)?)))
-        else {
-            std::panic::resume_unwind(error.into_panic());
-        };
+        match source.filter(|source| self.contents.get(*source).is_some()) {
+            Some(source) => self.quarantine_held(source, "its attempt panicked"),
+            None => std::panic::resume_unwind(error.into_panic()),
+        }
+        Ok(())
+    }
+
+    /// Ends a delivery in quarantine; its mailbox goes on when it is there.
+    fn quarantine_held(&mut self, source: Source, problem: &'static str) {
+        let Some(held) = self.contents.get(source) else { return };
         let poison = StoredRecord {
             offset: source,
             appended_at: self.shared.now(),
@@ -226,10 +235,9 @@ impl Partition {
         };
         let (shared, partition) = (self.shared.clone(), self.claim.partition);
         self.tasks.spawn(async move {
-            let written = quarantine(&shared, partition, &poison, "its attempt panicked").await;
+            let written = quarantine(&shared, partition, &poison, problem).await;
             Step::Recorded { source, written, then: Then::Settle(Settlement::Ended) }
         });
-        Ok(())
     }
 }
 

@@ -1,8 +1,18 @@
 //! What an endpoint can take: attempts at a time, attempts a second, and none while it is down.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use mailrail_limits::{Leases, LocalLeases, Terms};
+use mailrail_mailbox::Hold;
+use mailrail_policy::BreakerOptions;
+use mailrail_telemetry::Metrics;
+use mailrail_types::{Endpoint, HoldReason, Mailbox, MailboxKey, TenantId, Timestamp};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
 use super::rig::Rig;
+use crate::gate::{Gates, Pass, Waker};
 
 async fn append_mailboxes(rig: &Rig, mailboxes: u32, each: u64) {
     for n in 0..each {
@@ -62,4 +72,105 @@ async fn a_failing_endpoint_is_probed_and_keeps_its_mail() {
     run.stop().await;
     let report = rig.receiver.snapshot();
     assert_eq!((report.total.delivered, report.total.order_violations), (60, 0));
+}
+
+/// The gates of one process, and a mailbox that asks at them.
+struct Process {
+    gates: Arc<Gates>,
+    waker: Waker,
+    woken: mpsc::Receiver<MailboxKey>,
+}
+
+impl Process {
+    /// One of those that share a store.
+    fn over(store: &Arc<LocalLeases>) -> Self {
+        let leases = Leases::new(store.clone(), Terms::default(), Metrics::new().limits);
+        let (kept, never) = (leases.clone(), CancellationToken::new());
+        tokio::spawn(async move { kept.run(never).await });
+        let (waker, woken) = mpsc::channel(100);
+        Self { gates: Gates::new(BreakerOptions::default(), leases), waker: Waker(waker), woken }
+    }
+
+    async fn enter(&self, mailbox: u32, in_flight: Option<u32>) -> Result<Pass, Hold> {
+        let tenant: TenantId = "acme".parse().expect("id");
+        let endpoint = Endpoint {
+            id: "main".parse().expect("id"),
+            app: "app".parse().expect("id"),
+            url: "https://example.com/".to_owned(),
+            secrets: Vec::new(),
+            headers: Vec::new(),
+            class: "strict".parse().expect("id"),
+            timeout: None,
+            head_max_age: None,
+            max_in_flight: in_flight,
+            rate_per_second: None,
+            paused: false,
+        };
+        let mailbox = key(mailbox);
+        self.gates.enter(&tenant, &endpoint, &mailbox, &self.waker, Timestamp::from_secs(1_000)).await
+    }
+}
+
+fn key(bucket: u32) -> MailboxKey {
+    let (tenant, endpoint) = ("acme".parse().expect("id"), "main".parse().expect("id"));
+    let (pipeline, region) = ("default".into(), "".into());
+    Mailbox { pipeline, region, tenant, endpoint, event_type: None, bucket }.key()
+}
+
+/// A24: the limit is one for all processes. Who is held waits a named time at most, and is called when there is a place: by the
+/// own process at once, by the store when another one gave it back.
+#[tokio::test(start_paused = true)]
+async fn a24_processes_share_the_limit_of_an_endpoint_and_wake_who_waits() {
+    let store = Arc::new(LocalLeases::new());
+    let (mut one, mut other) = (Process::over(&store), Process::over(&store));
+    let first = one.enter(0, Some(2)).await.expect("free");
+    let second = one.enter(1, Some(2)).await.expect("free");
+    let hold = other.enter(2, Some(2)).await.err().expect("held");
+    let until = Timestamp::from_secs(1_000).plus(Terms::default().ask_again);
+    assert_eq!(hold, Hold { reason: HoldReason::Concurrency, until });
+    assert!(one.enter(3, Some(2)).await.is_err());
+    drop(first);
+    assert_eq!(one.woken.recv().await, Some(key(3)), "at once");
+    let third = one.enter(3, Some(2)).await.expect("the free one");
+    assert!(other.enter(2, Some(2)).await.is_err());
+    drop((second, third));
+    assert_eq!(other.woken.recv().await, Some(key(2)), "once it was given back");
+    assert!(other.enter(2, Some(2)).await.is_ok());
+}
+
+/// A24: a place comes back from an attempt that panics and from one that is cut.
+#[tokio::test(start_paused = true)]
+async fn a24_a_place_comes_back_on_panic_and_cancellation() {
+    let process = Arc::new(Process::over(&Arc::new(LocalLeases::new())));
+    let asked = process.clone();
+    let panicked = tokio::spawn(async move {
+        let _pass = asked.enter(0, Some(1)).await.expect("free");
+        panic!("in the middle of an attempt");
+    });
+    assert!(panicked.await.is_err());
+    let asked = process.clone();
+    let cut = tokio::spawn(async move {
+        let _pass = asked.enter(0, Some(1)).await.expect("free");
+        std::future::pending::<()>().await;
+    });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(process.enter(1, Some(1)).await.is_err());
+    cut.abort();
+    assert!(cut.await.is_err());
+    assert!(process.enter(1, Some(1)).await.is_ok());
+}
+
+/// An endpoint without a limit asks nobody.
+#[tokio::test(start_paused = true)]
+async fn a24_an_endpoint_without_a_limit_takes_no_lease() {
+    let metrics = Metrics::new().limits;
+    let leases = Leases::new(Arc::new(LocalLeases::new()), Terms::default(), metrics.clone());
+    let (waker, woken) = mpsc::channel(1);
+    let gates = Gates::new(BreakerOptions::default(), leases);
+    let process = Process { gates, waker: Waker(waker), woken };
+    let mut passes = Vec::new();
+    for mailbox in 0..100 {
+        passes.push(process.enter(mailbox, None).await.expect("no limit"));
+    }
+    assert_eq!(metrics.exchanges.get(), 0);
 }

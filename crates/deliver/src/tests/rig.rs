@@ -17,9 +17,11 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::cutting::Muted;
 use crate::{Config, Service};
 
 const PARTITIONS: u32 = 2;
+pub(super) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 const TOPICS: [&str; 5] = ["deliveries", "journal", "attempts", "dead-letters", "quarantine"];
 
 /// Long enough for something wrong to show, short enough to wait for.
@@ -32,11 +34,12 @@ pub(super) struct Rig {
     pub(super) directory: Arc<Directory>,
     pub(super) metrics: Metrics,
     store: Store,
-    log: Arc<dyn Log>,
+    pub(super) log: Arc<Muted>,
     waits: Vec<Duration>,
     secret: Secret,
     class: &'static str,
     head_max_age: Option<Duration>,
+    hand_over: Duration,
     breaker: BreakerOptions,
     limits: (Option<u32>, Option<u32>),
     stop_following: CancellationToken,
@@ -81,7 +84,8 @@ impl Rig {
     /// Endpoint `main` answers by `script`, endpoint `other` with 200.
     pub(super) async fn start(script: &str) -> Self {
         let folder = tempfile::tempdir().expect("folder");
-        let log = LocalLog::open(&folder.path().join("log.db")).expect("log");
+        let local = LocalLog::open(&folder.path().join("log.db")).expect("log");
+        let log = Muted { local, is_muted: false.into() };
         let topics =
             TOPICS.map(|t| TopicSpec { name: t.to_owned(), partitions: PARTITIONS, retention: None });
         log.ensure_topics(&topics).await.expect("topics");
@@ -113,6 +117,7 @@ impl Rig {
             secret,
             class: "strict",
             head_max_age: None,
+            hand_over: Duration::from_secs(5),
             breaker: BreakerOptions { failures: 0, ..BreakerOptions::default() },
             limits: (None, None),
             stop_following,
@@ -124,6 +129,11 @@ impl Rig {
 
     pub(super) fn with_waits(mut self, waits: Vec<Duration>) -> Self {
         self.waits = waits;
+        self
+    }
+
+    pub(super) fn with_hand_over(mut self, hand_over: Duration) -> Self {
+        self.hand_over = hand_over;
         self
     }
 
@@ -233,9 +243,10 @@ impl Rig {
             endpoint: name("main"),
             event_types: vec!["t".to_owned()],
             filter: None,
+            on_filter_error: FilterErrorPolicy::default(),
         };
         TenantSetup {
-            apps: vec![App { id: name("app"), name: String::new() }],
+            apps: vec![App { id: name("app"), name: String::new(), permissions: Default::default() }],
             endpoints: vec![endpoint("main").into(), endpoint("other").into()],
             subscriptions: subscriptions.iter().map(subscription).collect(),
             ..TenantSetup::new(Tenant { id: name("acme"), name: String::new(), source_class: name("strict") })
@@ -254,12 +265,12 @@ impl Rig {
             window: Limits { records_max: 64, bytes_max: 1 << 20 },
             bytes_max: 8 << 20,
             attempts_in_flight_max: 16,
-            attempt_timeout: Duration::from_secs(5),
+            attempt_timeout: ATTEMPT_TIMEOUT,
             retry: RetrySchedule::list(self.waits.clone()).expect("a schedule"),
             breaker: self.breaker,
             stopped: StoppedPartitions::default(),
             commit_interval: Duration::from_millis(20),
-            hand_over: Duration::from_secs(5),
+            hand_over: self.hand_over,
             lease: None,
         };
         let egress = Egress::new(EgressConfig { url: UrlPolicy::development(), ..EgressConfig::default() });
@@ -358,6 +369,13 @@ impl Rig {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until both partitions are owned.
+    pub(super) async fn wait_owned(&self) {
+        while self.metrics.deliver.partitions.get() < i64::from(PARTITIONS) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 

@@ -111,6 +111,7 @@ fn receipt(n: u64, status: u16) -> Receipt {
         endpoint: "shop".into(),
         webhook_id: id(n).to_string(),
         event_id: None,
+        redrive: None,
         attempt: None,
         sequence: None,
         content_type: None,

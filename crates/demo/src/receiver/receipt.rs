@@ -18,6 +18,8 @@ pub struct Receipt {
     pub webhook_id: String,
     /// `mailrail-event-id`: the event, when the header is there.
     pub event_id: Option<String>,
+    /// `mailrail-redrive`, when the header is there and a number.
+    pub redrive: Option<u32>,
     /// `mailrail-attempt`, when the header is there and a number.
     pub attempt: Option<u32>,
     /// `mailrail-sequence` as it came, when the header is there: who sent this, and which record of the log it is.

@@ -234,6 +234,7 @@ fn receipt(endpoint: &str, headers: &HeaderMap, body: &Bytes) -> Receipt {
         endpoint: endpoint.to_owned(),
         webhook_id: text("webhook-id").unwrap_or_default(),
         event_id: text("mailrail-event-id"),
+        redrive: text("mailrail-redrive").and_then(|n| n.parse().ok()),
         attempt: text("mailrail-attempt").and_then(|n| n.parse().ok()),
         sequence: text("mailrail-sequence"),
         content_type: text("content-type"),

@@ -143,6 +143,7 @@ mod tests {
             endpoint: "shop".into(),
             webhook_id: id.into(),
             event_id: None,
+            redrive: None,
             attempt: None,
             sequence: None,
             content_type: None,

@@ -103,7 +103,7 @@ async fn n17_t27_accept_and_hang_ends_with_the_total_time() {
     })
     .await;
     let url = receiver.url();
-    let answer = egress().post(Request { timeout: SHORT, ..request(&url) }).await;
+    let answer = egress().post(&url, Request { timeout: SHORT, ..request() }).await;
     assert_eq!((answer.status, answer.error), (None, Some(ErrorCode::Timeout)));
     hung_up(&gone).await;
 }
@@ -113,7 +113,7 @@ async fn n17_t28_a_dripping_head_ends_with_the_total_time() {
     let (receiver, gone) =
         endless(b"HTTP/1.1 200 OK\r\n", b"x: y\r\n", Some(Duration::from_millis(20))).await;
     let url = receiver.url();
-    let answer = egress().post(Request { timeout: SHORT, ..request(&url) }).await;
+    let answer = egress().post(&url, Request { timeout: SHORT, ..request() }).await;
     assert_eq!((answer.status, answer.error), (None, Some(ErrorCode::Timeout)));
     hung_up(&gone).await;
 }
@@ -174,7 +174,7 @@ async fn n17_t31_the_total_time_covers_the_body() {
     let (receiver, gone) = endless(head, b"x", Some(Duration::from_millis(20))).await;
     let egress = egress_with(|c| c.limits = Limits { body: CEILING, ..Limits::default() });
     let url = receiver.url();
-    let answer = egress.post(Request { timeout: SHORT, ..request(&url) }).await;
+    let answer = egress.post(&url, Request { timeout: SHORT, ..request() }).await;
     assert_eq!((answer.status, answer.error), (Some(503), Some(ErrorCode::Timeout)));
     hung_up(&gone).await;
 }
@@ -350,7 +350,7 @@ async fn an_early_refusal_of_a_large_body_ends() {
     })
     .await;
     let url = receiver.url();
-    let answer = egress().post(Request { body: Bytes::from(vec![b'x'; 8 << 20]), ..request(&url) }).await;
+    let answer = egress().post(&url, Request { body: Bytes::from(vec![b'x'; 8 << 20]), ..request() }).await;
     let known =
         matches!((answer.status, answer.error), (Some(413), _) | (None, Some(ErrorCode::ConnectionReset)));
     assert!(known, "{answer:?}");

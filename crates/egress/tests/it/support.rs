@@ -104,12 +104,12 @@ pub(crate) fn egress() -> Egress {
     egress_with(|_| {})
 }
 
-pub(crate) fn request(url: &str) -> Request<'_> {
-    Request { url, headers: Vec::new(), body: Bytes::from_static(b"{}"), timeout: CEILING }
+pub(crate) fn request() -> Request {
+    Request { headers: Vec::new(), body: Bytes::from_static(b"{}"), timeout: CEILING }
 }
 
 pub(crate) async fn post(egress: &Egress, url: &str) -> Response {
-    egress.post(request(url)).await
+    egress.post(url, request()).await
 }
 
 /// A resolver that answers with what a function says.

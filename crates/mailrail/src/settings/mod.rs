@@ -61,7 +61,7 @@ pub(crate) struct Settings {
     pub(crate) log: LogSettings,
     /// The store: tenants, endpoints, subscriptions, keys.
     pub(crate) store: StoreSettings,
-    /// What the processes share to size mailboxes.
+    /// What the processes share: rates, which size mailboxes, and the limits of endpoints.
     pub(crate) limits: LimitsSettings,
     /// The front door.
     pub(crate) ingest: IngestSettings,

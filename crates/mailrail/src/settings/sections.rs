@@ -131,8 +131,9 @@ impl Default for AdminSettings {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LimitsSettings {
-    /// Redis that the processes share: `redis://host:port/`, several addresses for a cluster. It holds rates and nothing
-    /// that may not be lost. Empty: every process counts by itself. A URL with a password belongs into
+    /// Redis that the processes share: `redis://host:port/`, several addresses for a cluster. It holds rates, and the open
+    /// requests of endpoints with `max_in_flight`; nothing that may not be lost. Empty: every process counts by
+    /// itself. A URL with a password belongs into
     /// `MAILRAIL__LIMITS__REDIS`, not into the file.
     #[schemars(extend("examples" = ["redis://127.0.0.1:6379/"]))]
     pub(crate) redis: Vec<String>,

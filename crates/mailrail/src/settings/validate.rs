@@ -103,6 +103,19 @@ impl Settings {
         found.problems.sort();
         SettingsError::from_problems(found.problems)
     }
+
+    /// Checks what a command needs that uses the log alone.
+    ///
+    /// # Errors
+    /// As [`Settings::validate`].
+    pub(crate) fn validate_log(&self) -> Result<(), SettingsError> {
+        let mut found = Found { settings: self, problems: Vec::new() };
+        found.names();
+        // A command is no role: the local log is its own while it runs.
+        found.log(Role::All);
+        found.problems.sort();
+        SettingsError::from_problems(found.problems)
+    }
 }
 
 struct Found<'a> {

@@ -221,6 +221,11 @@ impl Fleet {
         self.operate(&["apply", "-f", file.to_str().expect("a path")]).await;
     }
 
+    /// The settings that every process has.
+    pub(crate) fn settings(&self) -> &std::path::Path {
+        &self.settings
+    }
+
     /// Runs a command of the operator against the control API.
     pub(crate) async fn operate(&self, args: &[&str]) {
         let mut command = tokio::process::Command::from(binary());

@@ -64,6 +64,8 @@ fn name(kind: &Kind) -> &'static str {
         Kind::HandOff(_) => "hand-off",
         Kind::Snapshot(_) => "snapshot",
         Kind::Trial { .. } => "trial",
+        Kind::TrialEnded { .. } => "trial ended",
+        Kind::IsolationEnded => "isolation ended",
     }
 }
 

@@ -38,8 +38,14 @@ impl Fleet {
         member.leave().await;
     }
 
-    /// Delivers something to everybody, leaves a backlog behind the dead one, and stops.
+    /// The same, and every process stops.
     async fn stop_with_a_backlog(&mut self, feeder: &mut crate::feed::Feeder) {
+        self.have_a_backlog(feeder).await;
+        self.stop(self.members.len()).await;
+    }
+
+    /// Delivers something to everybody, and leaves a backlog behind the dead one.
+    async fn have_a_backlog(&mut self, feeder: &mut crate::feed::Feeder) {
         feeder.feed("dead", 0..10, 30).await;
         feeder.feed("well", 0..10, 30).await;
         until("the healthy one has everything and the rest is held", async || {
@@ -47,7 +53,6 @@ impl Fleet {
                 && self.progress().await.iter().all(|(committed, high)| committed == high)
         })
         .await;
-        self.stop(self.members.len()).await;
     }
 
     async fn go_on(&mut self, feeder: &mut crate::feed::Feeder) {
@@ -60,13 +65,18 @@ impl Fleet {
     async fn stands_still(&mut self) {
         let received = self.receiver.snapshot().total.received;
         self.add();
+        self.stops().await;
+        assert_eq!(self.receiver.snapshot().total.received, received, "nothing is sent");
+    }
+
+    /// Waits until every partition of the newest member stands still, and checks that it says so.
+    async fn stops(&mut self) {
         let (member, all) = (self.members.len() - 1, self.plan.partitions);
         until_within(STANDS_STILL_MAX, "every partition stands still", async || {
             let readiness = self.page(member, "/readyz").await;
             readiness.starts_with("HTTP/1.1 503") && readiness.contains(&format!("{all} stand still"))
         })
         .await;
-        assert_eq!(self.receiver.snapshot().total.received, received, "nothing is sent");
         assert!(self.logs().contains("partition stopped"), "{}", self.logs());
     }
 }
@@ -129,6 +139,31 @@ async fn a_topic_made_anew_stops_every_partition(refill: Option<u64>) {
         fleet.feeder().feed("dead", 0..10, count).await;
     }
     fleet.stands_still().await;
+    fleet.stop(fleet.members.len()).await;
+}
+
+/// I15: the same under processes that run, whether the group notices that the topic was gone and takes the partitions away, or a
+/// partition notices that it is another one: none is worked on.
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_a_deliveries_topic_made_anew_under_running_processes_stops_every_partition() {
+    let Some(mut fleet) = start().await else { return };
+    let mut feeder = fleet.feeder();
+    fleet.have_a_backlog(&mut feeder).await;
+    let kafka = services::address("MAILRAIL_TEST_KAFKA").expect("kafka");
+    let topic = fleet.topic("deliveries");
+    kafka_tool("TopicCommand", &kafka, &["--delete", "--topic", &topic]).await;
+    until("the topic is gone", async || fleet.log.bounds(&topic, 0).await.is_err()).await;
+    fleet.make_topics().await;
+    fleet.feeder().feed("well", 0..10, 100).await;
+    fleet.feeder().feed("dead", 0..10, 100).await;
+    until_within(STANDS_STILL_MAX, "no partition is worked on", async || {
+        fleet.metric_of(0, "mailrail_deliver_partitions").await == 0
+    })
+    .await;
+    // Whoever takes them over from now on stands still.
+    fleet.stop(1).await;
+    fleet.add();
+    fleet.stops().await;
     fleet.stop(fleet.members.len()).await;
 }
 

@@ -13,7 +13,7 @@ use mailrail_demo::books::{Accepted, Books, Claims, Pipeline, Statement, settle}
 use mailrail_demo::receiver::{Receiver, ReceiverEndpoint, ReceiverHandle, ReceiverSettings, json_order};
 use mailrail_egress::operator::ApiClient;
 use mailrail_log::{KafkaConfig, KafkaLog, LocalLog, Log, TopicSpec};
-use mailrail_types::{Delivery, DeliveryId, EventId, SubscriptionId, TenantId};
+use mailrail_types::{Delivery, DeliveryId, EndpointId, EventId, SubscriptionId, TenantId};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -249,6 +249,26 @@ impl Rig {
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// As [`Rig::operate`]; gives the JSON that it prints.
+    pub(crate) fn ask(&self, args: &[&str]) -> serde_json::Value {
+        let mut command = binary();
+        command.args(args).args(["--output", "json", "--url", &self.control, "--token", TOKEN]);
+        let output = command.output().expect("mailrail runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {said} {}", self.logs());
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// Address of the control API.
+    pub(crate) fn control(&self) -> &str {
+        &self.control
+    }
+
+    /// The folder that everything of it is in.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Stops all processes of a role; they are started again with [`Rig::start_again`].
     pub(crate) async fn stop_role(&mut self, role: &str) -> Vec<Recipe> {
         let (stopped, rest): (Vec<Process>, Vec<Process>) =
@@ -330,8 +350,16 @@ impl Rig {
         let mut books = Books::read(self.log(), self.pipeline()).await.expect("books");
         settle(&mut books, Some(&expected), PATIENCE, &ProgressBar::hidden()).await.expect("settled");
         let receipts = self.receiver.receipts();
+        let names = TENANTS.iter().flat_map(|tenant| ENDPOINTS.map(|(endpoint, _)| (*tenant, endpoint)));
+        let strict = names.filter(|(_, endpoint)| *endpoint != TOLERANT);
+        let valid = |(tenant, endpoint): (&str, &str)| {
+            (TenantId::new(tenant).expect("valid"), EndpointId::new(endpoint).expect("valid"))
+        };
+        let strict = strict.map(valid).collect();
         books.reconcile(&Claims {
             accepted: Some(accepted),
+            // What the tolerant ones get is about no key, and several at a time.
+            strict: Some(&strict),
             expected: Some(&expected),
             receipts: Some(&receipts),
             receipts_truncated: self.receiver.snapshot().truncated,

@@ -1,0 +1,94 @@
+//! Isolation: what a partition waits for that tries one delivery at a time, and how it stands still when too many are to blame
+//! (I16).
+
+use std::time::Duration;
+
+use mailrail_mailbox::CONDEMNED_MAX;
+
+use super::Partition;
+use crate::permit::{Pass, Permit};
+
+/// Between two alarms of a partition that stands still.
+const ALARM_INTERVAL: Duration = Duration::from_secs(60);
+
+impl Partition {
+    /// Waits for what lets the next attempt start, when there is one to start. An isolated partition also waits for its turn
+    /// among those of the process, and for everything else to end where a trial must be alone.
+    pub(super) fn wait_for_turn(&mut self) {
+        if !self.protocol.is_trying() {
+            (self.trial, self.alone) = (None, None);
+        }
+        if self.waiting.is_some() {
+            return;
+        }
+        let shared = self.shared.clone();
+        if self.protocol.wants_to_be_alone() {
+            self.waiting =
+                Some(Box::pin(
+                    async move { Pass { permit: shared.permits.acquire_all().await, trial: None } },
+                ));
+        } else if self.protocol.has_ready() {
+            let needs_turn = self.protocol.is_isolated() && self.trial.is_none();
+            let alone = self.alone.take();
+            self.waiting = Some(Box::pin(async move {
+                let trial = if needs_turn { Some(shared.permits.trial_turn().await) } else { None };
+                let permit = match alone {
+                    Some(all) => all,
+                    None => shared.permits.acquire().await,
+                };
+                Pass { permit, trial }
+            }));
+        }
+    }
+
+    /// Takes what was waited for. Gives the permit for an attempt, unless a trial waits for being alone: then that can be
+    /// announced now.
+    pub(super) fn take_pass(&mut self, Pass { permit, trial }: Pass) -> Option<Permit> {
+        if trial.is_some() {
+            self.trial = trial;
+        }
+        if !self.protocol.wants_to_be_alone() {
+            return Some(permit);
+        }
+        self.protocol.is_alone();
+        self.alone = Some(permit);
+        None
+    }
+
+    /// Nothing started with the permit. When it keeps all others from starting, it is kept until the trial is over.
+    pub(super) fn keep_alone(&mut self, permit: Permit) {
+        if self.protocol.is_trying() && self.shared.permits.are_all(&permit) {
+            self.alone = Some(permit);
+        }
+    }
+
+    /// Says that the partition is isolated. When more deliveries are to blame than may go to quarantine, nothing is started
+    /// until the partition is taken away or the process stops: it is not the deliveries then.
+    pub(super) async fn stand_still_if_stuck(&mut self) {
+        let partition = self.claim.partition;
+        if self.protocol.is_isolated() {
+            let unclean = self.protocol.unclean();
+            let suspects = &self.protocol.fold().trials().deaths;
+            tracing::warn!(partition, unclean, ?suspects, "isolated: one delivery is tried at a time");
+        }
+        if !self.protocol.has_too_many_culprits() {
+            return;
+        }
+        let _stands_still = self.shared.config.stopped.one();
+        loop {
+            tracing::error!(
+                partition,
+                code = "too_many_crashes",
+                most = CONDEMNED_MAX,
+                "partition stopped: more deliveries kill this process than may go to quarantine; run a version that survives \
+                 them, or restart to set as many aside again"
+            );
+            tokio::select! {
+                () = tokio::time::sleep(ALARM_INTERVAL) => {}
+                () = self.claim.stop.cancelled() => break,
+                () = self.claim.cut.cancelled() => break,
+            }
+        }
+        self.stop();
+    }
+}
