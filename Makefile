@@ -58,7 +58,7 @@ sim-mailboxes: ## Simulate how mailbox widths change over a day (RATES, HOURS, S
 	@$(CARGO) run -q -p mailrail-sim -- mailboxes --rates $(RATES) --hours $(HOURS) --seed $(SEED) --plot $(PLOT)
 
 .PHONY: bench
-bench: ## Measure a part beside a floor, on real Kafka, Postgres and Redis (BENCH=door, deliver, takeover or match); the last line is JSON
+bench: ## Measure a part beside a floor, on real Kafka, Postgres and Redis (BENCH=door, deliver, takeover, match or stage); the last line is JSON
 	@$(CARGO) build --profile $(PROFILE) -p mailrail -p mailrail-bench
 	@tests/services/with "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)/mailrail-bench" $(BENCH) $(ARGS)
 

@@ -240,7 +240,7 @@ def monitoring(report, label, objects, values):
         report.check(json.loads(text) == json.loads(written_text), f"{label}: {name} is another dashboard")
 
 
-KINDS = ("events", "deliveries", "journal", "attempts", "dead-letters", "quarantine")
+KINDS = ("events", "deliveries", "journal", "attempts", "dead-letters", "quarantine", "redrives")
 
 
 def rights(report, label, objects):
@@ -256,7 +256,8 @@ def rights(report, label, objects):
             wanted |= {
                 ("topic", name(kind)): {"Describe", "DescribeConfigs", "Create", "Read", "Write"} for kind in KINDS
             }
-            wanted["topic", name("journal")] |= {"Delete"}
+            for kind in ("journal", "redrives"):
+                wanted["topic", name(kind)] |= {"Delete"}
             wanted |= {("group", name(role)): {"Read", "Describe"} for role in ("match", "deliver")}
         report.check(given == wanted, f"{label}: {name_of(it)}: rights are {given}, not {wanted}")
         users = {settings["log"]["kafka"]["properties"].get("sasl.username") for settings in objects.settings()}

@@ -54,7 +54,7 @@ async fn stored() -> (TempDir, Store, Arc<Directory>) {
     let store = Store::open(&url, EncryptionKey::generate()).await.expect("a store");
     let with_cells = |mut setup: TenantSetup, integrations: Vec<Integration>| {
         let app = AppId::of("cells");
-        setup.apps.push(App { id: app.clone(), name: String::new() });
+        setup.apps.push(App { id: app.clone(), name: String::new(), permissions: Default::default() });
         for (cell, path) in [("us", ""), ("de", ""), ("far", LONG_PATH)] {
             let endpoint = Endpoint {
                 id: EndpointId::of(cell),
