@@ -1,6 +1,7 @@
 //! One attempt: the list of steps from a delivery whose turn it is to what the attempt meant.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use mailrail_log::Lease;
@@ -10,7 +11,7 @@ use mailrail_types::{
     Attempt, AttemptResult, CancelReason, DeadReason, Delivery, Endpoint, ErrorCode, HoldReason, MailboxKey,
     Outcome, Timestamp,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::gate::Waker;
@@ -21,6 +22,11 @@ use crate::route::Unsendable;
 use crate::send::{Reply, send};
 use crate::sequence::Sequence;
 use crate::service::Shared;
+
+/// How long an attempt waits for the set-up that its delivery was matched with; it comes within a moment while the store is there.
+const SETUP_WAIT: Duration = Duration::from_secs(1);
+/// When a delivery whose set-up did not come asks again; it is woken when a set-up comes.
+const SETUP_AGAIN: Duration = Duration::from_secs(30);
 
 /// What came of a turn.
 #[derive(Debug)]
@@ -53,11 +59,22 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
     crate::tests::panic_on_poison(&delivery.event.body);
     #[cfg(test)]
     crate::tests::die_of_killer(&delivery.event.body).await;
-    let endpoint = tokio::select! {
-        biased;
-        () = turned.stop.cancelled() => return Turn::NotStarted,
-        endpoint = resolve(&shared.directory, delivery) => endpoint,
-    };
+    if shared.directory.seq() < delivery.setup_seq {
+        let seen = timeout(SETUP_WAIT, shared.directory.reached(delivery.setup_seq));
+        let seen = tokio::select! {
+            biased;
+            () = turned.stop.cancelled() => return Turn::NotStarted,
+            seen = seen => seen,
+        };
+        if seen.is_err() {
+            // The store is away, perhaps for long: nobody else may wait for the permit until it is back.
+            let until = shared.now().plus(SETUP_AGAIN).min(delivery.deadline);
+            return Turn::Held(Hold { reason: HoldReason::Setup, until });
+        }
+    } else if turned.stop.is_cancelled() {
+        return Turn::NotStarted;
+    }
+    let endpoint = resolve(&shared.directory, delivery);
     let started = shared.now();
     let endpoint = match may_go(delivery, endpoint, started) {
         Ok(endpoint) => endpoint,

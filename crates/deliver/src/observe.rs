@@ -250,29 +250,33 @@ impl Times {
 /// After a hand-over these are the attempts that ran on. After an owner that ended without a word they are every record
 /// that is not committed as done, as far as a window reaches: it may have been sent, and the log cannot say how many of
 /// them were. And of what is parked they are the heads, and deliveries set aside, whose time had come.
+///
+/// Gives whether some delivery could have been attempted by the owner before: was open, or parked and due.
 pub(crate) fn taken_over(
     metrics: &DeliverMetrics,
     fold: &Fold,
     from: &Checkpoint,
     end: Offset,
     now: Timestamp,
-) {
-    // The first claim of all stands at the start of the journal: there was nobody before.
-    if fold.epoch() == 0 {
-        return;
-    }
-    if fold.was_handed_off() {
-        metrics.duplicates_suspected.inc_by(fold.unfinished().len() as u64);
-        return;
-    }
-    // An owner that failed in a process that lives on is no death of one.
-    if fold.follows_a_death() {
-        metrics.unclean_takeovers.inc();
-    }
+) -> bool {
     let reach = end.min(from.offset.saturating_add(SPAN_MAX));
     let open = (from.offset..reach).filter(|offset| !from.done.contains(*offset)).count();
     let due: usize = fold.backlogs().map(|(_, backlog)| due(backlog, now)).sum();
+    let could_be_attempted = open + due > 0;
+    // The first claim of all stands at the start of the journal: there was nobody before.
+    if fold.epoch() == 0 {
+        return could_be_attempted;
+    }
+    if fold.was_handed_off() {
+        metrics.duplicates_suspected.inc_by(fold.unfinished().len() as u64);
+        return could_be_attempted;
+    }
+    // An owner that failed in a process that lives on is no death of one.
+    if fold.has_died() {
+        metrics.unclean_takeovers.inc();
+    }
     metrics.duplicates_suspected.inc_by((open + due) as u64);
+    could_be_attempted
 }
 
 /// Deliveries of a backlog whose attempt may have been started.

@@ -6,15 +6,9 @@ use mailrail_store::{Directory, TenantView};
 use mailrail_types::{CancelReason, Delivery, Endpoint};
 
 /// The endpoint, or why the delivery is no longer owed. Looked up at each attempt: a changed URL or secret holds for the
-/// backlog too. Nothing is called deleted on a set-up older than the one that match decided with; until this process has
-/// seen that one, the delivery waits.
-pub(crate) async fn resolve(
-    directory: &Directory,
-    delivery: &Delivery,
-) -> Result<Arc<Endpoint>, CancelReason> {
-    if directory.seq() < delivery.setup_seq {
-        directory.reached(delivery.setup_seq).await;
-    }
+/// backlog too. To be asked only when this process has seen the set-up that match decided with: nothing is called deleted on an
+/// older one.
+pub(crate) fn resolve(directory: &Directory, delivery: &Delivery) -> Result<Arc<Endpoint>, CancelReason> {
     let view = directory.tenant(&delivery.event.tenant).ok_or(CancelReason::TenantDeleted)?;
     if !is_still_wanted(&view, delivery) {
         return Err(CancelReason::SubscriptionDeleted);

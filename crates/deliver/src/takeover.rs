@@ -57,12 +57,15 @@ pub(crate) async fn take_over(shared: &Shared, claim: &Claim) -> Result<Taken, L
     }
     let mark = from.mark;
     let (deliveries, end) = open_deliveries(shared, partition, &from, restored.fold.last_source()).await?;
-    taken_over(&shared.metrics, &restored.fold, &from, end, shared.now());
+    let could_kill = taken_over(&shared.metrics, &restored.fold, &from, end, shared.now());
     let config = Config::new(shared.config.window, shared.config.attempt_timeout);
     let (backlogs, handed_off) = (restored.fold.len(), restored.fold.was_handed_off());
     let (offset, epoch) = (from.offset, restored.epoch);
     let mut protocol = Protocol::new(config, restored.fold, epoch, from, shared.now());
     protocol.inherit(shared.cut.of(partition, shared.now()), shared.now());
+    if !could_kill {
+        protocol.nothing_was_due();
+    }
     let took = started.elapsed();
     shared.metrics.takeover_seconds.observe(took.as_secs_f64());
     tracing::info!(
@@ -202,7 +205,11 @@ async fn check_mark(
     }
     let mut is_same = false;
     if mark.offset < bounds.high {
-        let first = readers.open(topic, partition, mark.offset)?.next(1).await?;
+        let first = match readers.open(topic, partition, mark.offset)?.next(1).await {
+            // Retention may have taken it since the bounds were asked for.
+            Err(LogError::OutOfRange { low, .. }) if mark.offset < low => return Ok(()),
+            first => first?,
+        };
         is_same = first.first().is_some_and(|r| r.offset == mark.offset && r.appended_at == mark.appended_at);
     }
     if is_same {

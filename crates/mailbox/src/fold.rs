@@ -310,12 +310,6 @@ impl Fold {
         self.was_handed_off
     }
 
-    /// Whether the owner before the last claim died with its process, as far as the journal tells.
-    #[must_use]
-    pub fn follows_a_death(&self) -> bool {
-        self.died
-    }
-
     /// Owners in a row whose process has died, since the newest snapshot, with those that it tells of.
     #[must_use]
     pub fn unclean(&self) -> u32 {
@@ -374,6 +368,6 @@ impl Backlog {
 /// What a head that waits for an event, and not for a time, waits for.
 #[must_use]
 pub(crate) fn waits_for_event(hold: Hold) -> bool {
-    use mailrail_types::HoldReason::{Circuit, Concurrency, Paused, Rate};
-    matches!(hold.reason, Paused | Circuit | Rate | Concurrency)
+    use mailrail_types::HoldReason::{Circuit, Concurrency, Paused, Rate, Setup};
+    matches!(hold.reason, Paused | Circuit | Rate | Concurrency | Setup)
 }

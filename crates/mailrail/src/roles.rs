@@ -27,7 +27,7 @@ use crate::settings::{Role, Settings};
 
 /// Bytes that the windows of one process hold together.
 const WINDOWS_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Longest that a partition drains when the group takes it away; the group waits 10 s.
+/// Longest that a partition drains when the group takes it away: the others of the group wait with it.
 const HAND_OVER_MAX: Duration = Duration::from_secs(8);
 /// What clocks and scheduling may take of a session beside the longest attempt.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);

@@ -79,7 +79,7 @@ impl<'a> Feed<'a> {
             let (records, known) = (batch.clone(), self.matching.known.clone());
             let piece =
                 self.matching.pool.run(move |scratch| find_matches(&records, from, &known, scratch)).await;
-            self.count(&piece, &batch);
+            self.count(&piece, &batch).await;
             from = piece.upto;
             let waits_for = piece.waits_for;
             self.fan_out(piece.matched).await;
@@ -96,7 +96,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    fn count(&mut self, piece: &Piece, batch: &[StoredRecord]) {
+    /// Counts a piece, and adds its records that could not be understood. They fill an outbox as deliveries do.
+    async fn count(&mut self, piece: &Piece, batch: &[StoredRecord]) {
         let (metrics, config) = (&self.matching.metrics, &self.matching.config);
         metrics.events.inc_by(piece.events());
         metrics.unmatched.inc_by(piece.unmatched);
@@ -108,6 +109,9 @@ impl<'a> Feed<'a> {
             let (partition, offset) = (self.partition, record.offset);
             tracing::error!(partition, offset, problem, "event record goes to quarantine");
             self.filling.quarantine(&config.events_topic, partition, record, problem);
+            if self.filling.room().is_used_up() {
+                self.empty().await;
+            }
         }
     }
 

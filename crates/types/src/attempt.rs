@@ -155,6 +155,8 @@ codes!(
         Lease = "lease",
         /// The owner before this one left it unfinished: it waits until what is known of it was read.
         Unfinished = "unfinished",
+        /// The set-up that it was matched with has not reached the process that delivers it.
+        Setup = "setup",
     }
 );
 
@@ -228,6 +230,7 @@ mod tests {
             "overflow",
             "lease",
             "unfinished",
+            "setup",
         ];
         assert_eq!(codes, closed, "records and metrics carry them");
         for reason in HoldReason::ALL {

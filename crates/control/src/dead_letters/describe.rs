@@ -45,7 +45,9 @@ fn facts(letter: &DeadLetter, redriven: Option<bool>) -> LetterFacts {
     }
 }
 
-pub(super) fn more(letter: &DeadLetter) -> LetterMore {
+/// With what a producer or a receiver wrote itself, headers of a forwarded webhook and beginnings of answers, if `payload`:
+/// there may be secrets in it as in a body.
+pub(super) fn more(letter: &DeadLetter, payload: bool) -> LetterMore {
     let delivery = &letter.delivery;
     LetterMore {
         app: delivery.app.to_string(),
@@ -55,13 +57,14 @@ pub(super) fn more(letter: &DeadLetter) -> LetterMore {
         deadline_ms: delivery.deadline.millis(),
         first_attempt_at_ms: delivery.history.first_attempt_at.map(Timestamp::millis),
         last_attempt_at_ms: delivery.history.last_attempt_at.map(Timestamp::millis),
-        last_attempts: letter.attempts.iter().map(attempt).collect(),
-        headers: headers(&delivery.event),
+        last_attempts: letter.attempts.iter().map(|it| attempt(it, payload)).collect(),
+        headers: headers(&delivery.event, payload),
         payload_bytes: delivery.event.body.len() as u64,
     }
 }
 
-fn attempt(attempt: &Attempt) -> AttemptFacts {
+fn attempt(attempt: &Attempt, payload: bool) -> AttemptFacts {
+    let excerpt: &[u8] = if payload { &attempt.result.excerpt } else { b"" };
     AttemptFacts {
         number: attempt.number,
         started_at_ms: attempt.started_at.millis(),
@@ -69,11 +72,11 @@ fn attempt(attempt: &Attempt) -> AttemptFacts {
         status: attempt.result.status,
         error: attempt.result.error.map(|error| error.code().to_owned()),
         outcome: attempt.outcome.code().to_owned(),
-        excerpt: String::from_utf8_lossy(&attempt.result.excerpt).into_owned(),
+        excerpt: String::from_utf8_lossy(excerpt).into_owned(),
     }
 }
 
-fn headers(event: &Event) -> Vec<(String, String)> {
+fn headers(event: &Event, payload: bool) -> Vec<(String, String)> {
     let Attributes { id, source, event_type, subject, time, content_type, data_schema, extensions } =
         &event.attributes;
     let mut headers = Vec::new();
@@ -82,7 +85,8 @@ fn headers(event: &Event) -> Vec<(String, String)> {
     }
     if let Some(forwarded) = &event.forwarded {
         let text = |value: &Bytes| String::from_utf8_lossy(value).into_owned();
-        headers.extend(forwarded.headers.iter().map(|(name, value)| (name.clone(), text(value))));
+        let shown = forwarded.headers.iter().filter(|_| payload);
+        headers.extend(shown.map(|(name, value)| (name.clone(), text(value))));
         return headers;
     }
     let all = [

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use mailrail_store::EVENT_TYPE_NAME_MAX;
 use mailrail_types::{DeadReason, DeliveryId, IdError, LetterFilter, Timestamp};
 
 use super::Trouble;
@@ -13,11 +14,17 @@ impl FilterParts {
     /// # Errors
     /// [`Trouble::Filter`] with the first part that cannot be meant.
     pub fn parse(&self) -> Result<LetterFilter, Trouble> {
+        if self.ids.len() > LetterFilter::IDS_MAX {
+            return wrong("ids", format!("name at most {} deliveries", LetterFilter::IDS_MAX));
+        }
+        if self.event_type.as_ref().is_some_and(|name| name.len() > EVENT_TYPE_NAME_MAX) {
+            return wrong("event_type", format!("an event type has at most {EVENT_TYPE_NAME_MAX} bytes"));
+        }
         let filter = LetterFilter {
             tenant: id("tenant", self.tenant.as_deref())?,
             endpoint: id("endpoint", self.endpoint.as_deref())?,
             event_type: self.event_type.clone().filter(|name| !name.is_empty()),
-            reasons: self.reasons.iter().map(|code| reason(code)).collect::<Result<_, _>>()?,
+            reasons: reasons(&self.reasons)?,
             since: self.since_ms.map(Timestamp),
             until: self.until_ms.map(Timestamp),
             ids: self.ids.iter().map(|text| delivery(text)).collect::<Result<_, _>>()?,
@@ -27,9 +34,6 @@ impl FilterParts {
                 "tenant",
                 "name the tenant of the endpoint too: two tenants may have one of this name",
             );
-        }
-        if filter.ids.len() > LetterFilter::IDS_MAX {
-            return wrong("ids", format!("name at most {} deliveries", LetterFilter::IDS_MAX));
         }
         if let (Some(since), Some(until)) = (filter.since, filter.until)
             && since >= until
@@ -60,6 +64,18 @@ fn wrong<T>(field: &'static str, detail: impl Into<String>) -> Result<T, Trouble
 
 fn id<T: FromStr<Err = IdError>>(field: &'static str, text: Option<&str>) -> Result<Option<T>, Trouble> {
     text.map(str::parse).transpose().or_else(|error: IdError| wrong(field, error.to_string()))
+}
+
+/// Each of them once: there are no more than reasons.
+fn reasons(codes: &[String]) -> Result<Vec<DeadReason>, Trouble> {
+    let mut reasons = Vec::new();
+    for code in codes {
+        let reason = reason(code)?;
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    Ok(reasons)
 }
 
 fn reason(code: &str) -> Result<DeadReason, Trouble> {
@@ -105,6 +121,11 @@ mod tests {
         assert_eq!(field(&FilterParts { since_ms: Some(5), until_ms: Some(5), ..none() }), "until_ms");
         let id = "dlv_iyygiqs6wlo4ua36axol474yee".to_owned();
         assert_eq!(field(&FilterParts { ids: vec![id.clone(); LetterFilter::IDS_MAX + 1], ..none() }), "ids");
+        let long = |bytes| FilterParts { event_type: Some("x".repeat(bytes)), ..none() };
+        assert_eq!(field(&long(EVENT_TYPE_NAME_MAX + 1)), "event_type");
+        assert!(long(EVENT_TYPE_NAME_MAX).parse().is_ok());
+        let many = FilterParts { reasons: vec!["gone".to_owned(); 1_000], ..none() };
+        assert_eq!(many.parse().expect("good").reasons, [DeadReason::Gone]);
         let whole = FilterParts {
             tenant: text("acme"),
             endpoint: text("main"),

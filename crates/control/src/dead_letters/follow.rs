@@ -32,6 +32,7 @@ pub(super) struct Follower {
     readers: Option<Box<dyn Readers>>,
     /// When the last entry that is not of this runner was read.
     heard: Instant,
+    /// What the names of this process's runs begin with.
     runner: String,
     /// Of each entry, what must be gone before it may go.
     kept: VecDeque<Kept>,
@@ -87,7 +88,11 @@ impl Follower {
                 }
             };
             for record in records {
-                self.take(&record)?;
+                if let Err(trouble) = self.take(&record) {
+                    // The reader stands behind the whole batch already: the next one begins where this stopped.
+                    self.reader = None;
+                    return Err(trouble);
+                }
             }
         }
         Ok(())
@@ -122,7 +127,7 @@ impl Follower {
             RedriveEntry::Claimed { runner, .. }
             | RedriveEntry::Sending { runner, .. }
             | RedriveEntry::Passed { runner, .. }
-            | RedriveEntry::Ended { runner, .. } => *runner == self.runner,
+            | RedriveEntry::Ended { runner, .. } => runner.starts_with(&self.runner),
             // Said by nobody who carries a replay on.
             RedriveEntry::Ordered(_) | RedriveEntry::Cancelled { .. } => true,
         };
@@ -155,9 +160,10 @@ impl Follower {
         self.catch_up().await
     }
 
-    /// Deletes the entries at its start that nobody needs: those of replays that are over, whose letters stood below `lows` of
-    /// the dead letters, and that are old.
+    /// Forgets the letters that stood below `lows` of the dead letters, and deletes the entries at its start that nobody needs:
+    /// those of replays that are over, whose letters stood below, and that are old.
     pub(super) async fn trim(&mut self, lows: &BTreeMap<u32, u64>, now: Timestamp) -> Result<(), Trouble> {
+        self.ledger.forget_below(lows);
         let mut before = None;
         while let Some(entry) = self.kept.front() {
             let over = self.ledger.get(&entry.replay).is_none_or(|it| it.ended_at.is_some());
@@ -171,7 +177,6 @@ impl Follower {
             self.kept.pop_front();
         }
         let Some(before) = before else { return Ok(()) };
-        self.ledger.forget_below(lows);
         answer(self.timeout, self.log.trim(&self.topic, PARTITION, before)).await
     }
 }

@@ -75,8 +75,9 @@ impl DeadLetters {
             Ok(letter) => &letter.delivery.event.body,
             Err(_) => &record.value,
         };
+        let more = letter.as_deref().ok().map(|letter| more(letter, payload));
         let payload = payload.then(|| as_payload(shown));
-        let (pipeline, more) = (self.pipeline().to_owned(), letter.as_deref().ok().map(more));
+        let pipeline = self.pipeline().to_owned();
         Ok(LetterDetail { pipeline, summary, more, payload })
     }
 

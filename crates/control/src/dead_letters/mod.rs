@@ -144,7 +144,7 @@ struct Inner {
     pipeline: Pipeline,
     options: DeadLetterOptions,
     limits: Limits,
-    /// Names this process in the ledger.
+    /// Names this process in the ledger; its runs have names that begin so.
     runner: String,
     follower: Mutex<Follower>,
     looking: Mutex<()>,

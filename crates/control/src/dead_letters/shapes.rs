@@ -103,7 +103,8 @@ pub struct LetterMore {
     pub last_attempt_at_ms: Option<i64>,
     /// The last attempts, the newest last.
     pub last_attempts: Vec<AttemptFacts>,
-    /// Headers that say what the payload is: CloudEvents attributes, or those of a forwarded webhook.
+    /// Headers that say what the payload is: CloudEvents attributes, or those of a forwarded webhook. The latter are its
+    /// provider's: without the payload there is only `content-type`.
     pub headers: Vec<(String, String)>,
     /// Bytes of the payload.
     pub payload_bytes: u64,
@@ -124,7 +125,7 @@ pub struct AttemptFacts {
     pub error: Option<String>,
     /// What it meant.
     pub outcome: String,
-    /// First bytes of the answer, as text.
+    /// First bytes of the answer, as text. Empty without the payload.
     pub excerpt: String,
 }
 

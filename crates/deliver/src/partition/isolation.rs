@@ -23,10 +23,15 @@ impl Partition {
         }
         let shared = self.shared.clone();
         if self.protocol.wants_to_be_alone() {
-            self.waiting =
-                Some(Box::pin(
-                    async move { Pass { permit: shared.permits.acquire_all().await, trial: None } },
-                ));
+            // What is held already is not waited for: nobody else could give it back.
+            let alone = self.alone.take();
+            self.waiting = Some(Box::pin(async move {
+                let permit = match alone {
+                    Some(all) => all,
+                    None => shared.permits.acquire_all().await,
+                };
+                Pass { permit, trial: None }
+            }));
         } else if self.protocol.has_ready() {
             let needs_turn = self.protocol.is_isolated() && self.trial.is_none();
             let alone = self.alone.take();

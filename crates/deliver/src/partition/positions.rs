@@ -59,9 +59,9 @@ impl Partition {
 
     /// Reads the newest record that is done again, now and then: it must still be there.
     fn check_topic(&mut self) {
-        let Some(mark) = self.mark.filter(|_| !self.check.running && Instant::now() >= self.check.at) else {
-            return;
-        };
+        // Not while it hands over: that waits for all tasks.
+        let due = !self.check.running && self.last_word.is_none() && Instant::now() >= self.check.at;
+        let Some(mark) = self.mark.filter(|_| due) else { return };
         self.check.running = true;
         let (shared, partition) = (self.shared.clone(), self.claim.partition);
         self.tasks.spawn(async move { Step::Checked(check_same_topic(&shared, partition, mark).await) });

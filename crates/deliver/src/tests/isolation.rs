@@ -83,6 +83,7 @@ async fn i16_a_process_that_is_killed_takes_no_innocent_delivery_with_it() {
         let run = rig.run();
         rig.wait_owned().await;
         run.cut().await;
+        rig.wait_nobody().await;
     }
     let run = rig.run();
     rig.wait_done(3).await;

@@ -372,6 +372,13 @@ impl Rig {
         }
     }
 
+    /// Waits until nothing of an owner that was cut is there any more.
+    pub(super) async fn wait_nobody(&self) {
+        while self.metrics.deliver.partitions.get() != 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Waits until both partitions are owned.
     pub(super) async fn wait_owned(&self) {
         while self.metrics.deliver.partitions.get() < i64::from(PARTITIONS) {

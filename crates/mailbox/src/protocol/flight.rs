@@ -326,6 +326,12 @@ impl Protocol {
             return None;
         }
         let (mailbox, key, most) = (aside.mailbox.clone(), aside.key, aside.traits.attempts_max());
+        // An attempt of an owner before may still run (I12).
+        let left = self.inherited.iter().filter(|left| left.mailbox == mailbox && left.until > now);
+        if let Some(until) = left.map(|left| left.until).max() {
+            self.timers.aside(until, &mailbox, source);
+            return None;
+        }
         let full = self.flying.count(&mailbox) >= most && self.rules.one_flight;
         if full || (self.flying.has(&mailbox, key) && self.rules.one_key) {
             self.flying.wait(&mailbox, source);

@@ -94,6 +94,15 @@ impl Isolation {
 }
 
 impl Protocol {
+    /// No delivery could have been attempted by the owners before: none was open, and nothing parked was due. So no delivery is to
+    /// blame for their deaths, and standing still is no sign of one. Before the first [`Protocol::start`].
+    pub fn nothing_was_due(&mut self) {
+        if self.isolation.suspects.is_empty() {
+            self.isolation.left = None;
+            self.snapshots.forgive();
+        }
+    }
+
     /// Whether one delivery is tried at a time.
     #[must_use]
     pub fn is_isolated(&self) -> bool {

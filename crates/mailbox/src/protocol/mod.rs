@@ -259,7 +259,8 @@ impl Protocol {
         if self.lanes.get(mailbox).is_some_and(Lane::is_at_rest) {
             self.lanes.remove(mailbox);
             self.held_since.remove(mailbox);
-            if !self.fold.backlog(mailbox).is_some_and(crate::backlog::Backlog::is_blocked) {
+            let is_blocked = self.fold.backlog(mailbox).is_some_and(crate::backlog::Backlog::is_blocked);
+            if !is_blocked && !self.inherited.iter().any(|left| left.mailbox == *mailbox) {
                 self.holds.remove(mailbox);
             }
         }

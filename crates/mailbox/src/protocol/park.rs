@@ -59,10 +59,11 @@ impl Protocol {
     /// Parks what was to be parked and had to wait.
     pub(super) fn block_if_put_off(&mut self, mailbox: &MailboxKey) {
         let Some(lane) = self.lanes.get_mut(mailbox) else { return };
-        if let Some(hold) = lane.block_next.take()
-            && !lane.queue.is_empty()
-        {
-            self.block(mailbox, hold);
+        match lane.block_next.take() {
+            Some(hold) if !lane.queue.is_empty() => self.block(mailbox, hold),
+            // What was put off has ended since; what is behind it was not looked at meanwhile.
+            Some(_) => self.make_ready(mailbox),
+            None => {}
         }
     }
 

@@ -29,6 +29,11 @@ pub(super) struct SnapshotClock {
 }
 
 impl SnapshotClock {
+    /// The deaths before have another cause than a delivery.
+    pub(super) fn forgive(&mut self) {
+        self.unclean = 0;
+    }
+
     pub(super) fn new(now: Timestamp, unclean: u32) -> Self {
         Self { last: now, wrote: 0, size: 0, unclean, first: true }
     }
@@ -98,10 +103,12 @@ impl Protocol {
     /// The last word of an owner that stops: which attempts may still run, its own and those that it was told of. Take it with [`Protocol::take_batch`].
     pub fn hand_off(&mut self, now: Timestamp) {
         let running = self.flights.iter().filter(|(_, flight)| !flight.ended);
+        // Its request may have gone out just now: what comes before it has no part in its own time.
+        let latest = now.plus(self.config.attempt_timeout);
         let unfinished = running.map(|(source, flight)| Unfinished {
             mailbox: flight.mailbox.clone(),
             source: *source,
-            until: flight.deadline,
+            until: flight.deadline.max(latest),
         });
         let mut unfinished: Vec<Unfinished> = unfinished.chain(self.inherited.iter().cloned()).collect();
         unfinished.sort_by_key(|unfinished| unfinished.source);

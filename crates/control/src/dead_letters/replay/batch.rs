@@ -157,13 +157,13 @@ impl Run<'_> {
         let topic = &self.all.inner.pipeline.deliveries.name;
         let mut failed = 0;
         while !records.is_empty() {
-            if self.must_speak() && !self.speak().await? {
+            if !self.is_heard().await? {
                 return Ok(None);
             }
             match log.append(topic, batch.partition, records.clone()).await {
                 Ok(_) => return Ok(Some(0)),
                 Err(LogError::TooLarge { .. }) => {
-                    return self.put_back_singly(batch, records).await.map(Some);
+                    return self.put_back_singly(batch, records).await;
                 }
                 Err(LogError::Closed) => return Err(Trouble::of(LogError::Closed)),
                 Err(error) if failed >= APPENDS_MAX => return Err(Trouble::of(error)),
@@ -180,13 +180,17 @@ impl Run<'_> {
     }
 
     /// One record at a time, because one of them is larger than the log takes now. Nothing was written when it said so.
+    /// `None` as for [`Run::put_back`].
     async fn put_back_singly(
         &mut self,
         batch: &RedriveBatch,
         records: Vec<NewRecord>,
-    ) -> Result<u64, Trouble> {
+    ) -> Result<Option<u64>, Trouble> {
         let mut failed = 0;
         for record in records {
+            if !self.is_heard().await? {
+                return Ok(None);
+            }
             let log = &*self.all.inner.log;
             match log.append(&self.all.inner.pipeline.deliveries.name, batch.partition, vec![record]).await {
                 Ok(_) => {}
@@ -197,7 +201,18 @@ impl Run<'_> {
                 Err(error) => return Err(Trouble::of(error)),
             }
         }
-        Ok(failed)
+        Ok(Some(failed))
+    }
+
+    /// Whether this process carries the replay on and was heard of lately; it speaks when it is time. After a word that took
+    /// long it is time again.
+    async fn is_heard(&mut self) -> Result<bool, Trouble> {
+        while self.must_speak() {
+            if !self.speak().await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Which deliveries of a batch are in the log.

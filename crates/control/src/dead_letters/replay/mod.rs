@@ -53,6 +53,12 @@ impl DeadLetters {
         let by: String = by.chars().take(BY_MAX_CHARS).collect();
         let order = ReplayOrder { replay, by, at: now(), filter, again: request.again, rate, ranges };
         let mut follower = self.ledger().await?;
+        if follower.ledger.known() >= PUT_BACK_MAX {
+            // Letters that are deleted by now make room.
+            drop(follower);
+            self.tidy_up().await;
+            follower = self.ledger().await?;
+        }
         let unfinished = follower.ledger.unfinished().count();
         if unfinished >= UNFINISHED_MAX {
             return Err(Trouble::TooManyReplays(unfinished));

@@ -43,7 +43,10 @@ pub(super) struct Run<'a> {
     pub(super) pace: Pace,
     pub(super) readers: Box<dyn Readers>,
     pub(super) source: Option<Source>,
-    /// When the ledger was last written to.
+    /// Names it in the ledger. Each run has a name of its own: what an earlier one of this process wrote, and what comes
+    /// into the log only after the claim of this one, is void.
+    runner: String,
+    /// When the ledger was last written to: just before, so what others see is never older than this says.
     spoke: Instant,
     /// Letters that could not be put back and are not in the ledger yet.
     failed: u64,
@@ -80,18 +83,21 @@ impl DeadLetters {
     async fn carry_on(&self, stop: &CancellationToken) -> Result<Turn, Trouble> {
         let mut follower = self.ledger().await?;
         let Some(first) = follower.ledger.first_unfinished() else { return Ok(Turn::Idle(LOOK_EVERY)) };
-        let (replay, order, open) = (first.order.replay, first.order.clone(), first.open.clone());
+        let (replay, order) = (first.order.replay, first.order.clone());
         let after = first.runner.clone();
-        let other = !first.runner.is_empty() && first.runner != self.inner.runner;
+        let other = !first.runner.is_empty() && !first.runner.starts_with(&self.inner.runner);
         let wait = self.inner.options.takeover_after.saturating_sub(follower.silence());
         if other && !wait.is_zero() {
             return Ok(Turn::Idle(wait.min(LOOK_EVERY)));
         }
-        let runner = self.inner.runner.clone();
-        follower.write(&[RedriveEntry::Claimed { replay, runner, after }]).await?;
-        if !self.is_mine(&follower, replay) {
+        let runner = format!("{}/{:016x}", self.inner.runner, rand::random::<u64>());
+        let spoke = Instant::now();
+        follower.write(&[RedriveEntry::Claimed { replay, runner: runner.clone(), after }]).await?;
+        if !is_mine(&follower, replay, &runner) {
             return Ok(Turn::Idle(LOOK_EVERY));
         }
+        // Only now: until the claim was in the log, whoever was before could still begin a batch.
+        let open = follower.ledger.get(&replay).and_then(|it| it.open.clone());
         drop(follower);
         tracing::info!(target: "audit", actor = order.by, action = "replay", %replay, rate = order.rate, "replay is carried on");
         let run = Run {
@@ -101,15 +107,31 @@ impl DeadLetters {
             order,
             readers: self.inner.log.readers().map_err(Trouble::of)?,
             source: None,
-            spoke: Instant::now(),
+            runner,
+            spoke,
             failed: 0,
         };
         run.go(open, stop).await
     }
 
-    fn is_mine(&self, follower: &Follower, replay: ReplayId) -> bool {
-        follower.ledger.get(&replay).is_some_and(|it| it.runner == self.inner.runner && it.ended_at.is_none())
+    /// Forgets what is about letters that are gone.
+    pub(in crate::dead_letters) async fn tidy_up(&self) {
+        let inner = &self.inner;
+        let mut lows = std::collections::BTreeMap::new();
+        for partition in 0..inner.pipeline.dead_letters.partitions {
+            let asked = inner.log.bounds(&inner.pipeline.dead_letters.name, partition);
+            let Ok(bounds) = answer(inner.limits.answer, asked).await else { return };
+            lows.insert(partition, bounds.low);
+        }
+        if let Err(trouble) = inner.follower.lock().await.trim(&lows, now()).await {
+            tracing::warn!(%trouble, "the ledger of redrives was not trimmed; tried again after the next replay");
+        }
     }
+}
+
+/// Whether the ledger says that `runner` carries `replay` on.
+fn is_mine(follower: &Follower, replay: ReplayId, runner: &str) -> bool {
+    follower.ledger.get(&replay).is_some_and(|it| it.runner == runner && it.ended_at.is_none())
 }
 
 impl Run<'_> {
@@ -131,7 +153,7 @@ impl Run<'_> {
             }
         }
         // Whoever comes next need not wait.
-        let after = self.all.inner.runner.clone();
+        let after = self.runner.clone();
         self.write(RedriveEntry::Claimed { replay: self.replay, runner: String::new(), after }).await?;
         Ok(Turn::Worked)
     }
@@ -140,7 +162,7 @@ impl Run<'_> {
     async fn step(&mut self, stop: &CancellationToken) -> Result<Next, Trouble> {
         let place = {
             let follower = self.all.ledger().await?;
-            if !self.all.is_mine(&follower, self.replay) {
+            if !is_mine(&follower, self.replay, &self.runner) {
                 return Ok(Next::Lost);
             }
             let replay = follower.ledger.get(&self.replay).filter(|it| it.cancelled.is_none());
@@ -153,7 +175,7 @@ impl Run<'_> {
         let Some((partition, next, to)) = place else { return Ok(Next::Over) };
         let gathered = self.gather(partition, next, to).await?;
         let step = ReplayStep { failed: std::mem::take(&mut self.failed), ..gathered.step };
-        let (replay, runner) = (self.replay, self.all.inner.runner.clone());
+        let (replay, runner) = (self.replay, self.runner.clone());
         if gathered.letters.is_empty() {
             self.write(RedriveEntry::Passed { replay, runner, step }).await?;
             return Ok(Next::More);
@@ -183,12 +205,12 @@ impl Run<'_> {
     /// Whether the ledger says that this process puts this batch back now.
     async fn is_open(&mut self, batch: &RedriveBatch) -> bool {
         let follower = self.all.inner.follower.lock().await;
-        self.all.is_mine(&follower, self.replay)
+        is_mine(&follower, self.replay, &self.runner)
             && follower.ledger.get(&self.replay).is_some_and(|it| it.open.as_ref() == Some(batch))
     }
 
     async fn end(mut self) -> Result<Turn, Trouble> {
-        let (replay, runner) = (self.replay, self.all.inner.runner.clone());
+        let (replay, runner) = (self.replay, self.runner.clone());
         if self.failed > 0 {
             let step = ReplayStep { failed: self.failed, ..ReplayStep::default() };
             self.write(RedriveEntry::Passed { replay, runner: runner.clone(), step }).await?;
@@ -199,22 +221,8 @@ impl Run<'_> {
             target: "audit", actor = self.order.by, action = "replay", %replay, state = status.state,
             redriven = status.redriven, skipped = status.skipped, failed = status.failed, "replay is over"
         );
-        self.tidy_up().await;
+        self.all.tidy_up().await;
         Ok(Turn::Worked)
-    }
-
-    /// Forgets what is about letters that are gone.
-    async fn tidy_up(&mut self) {
-        let inner = &self.all.inner;
-        let mut lows = std::collections::BTreeMap::new();
-        for partition in 0..inner.pipeline.dead_letters.partitions {
-            let asked = inner.log.bounds(&inner.pipeline.dead_letters.name, partition);
-            let Ok(bounds) = answer(inner.limits.answer, asked).await else { return };
-            lows.insert(partition, bounds.low);
-        }
-        if let Err(trouble) = inner.follower.lock().await.trim(&lows, now()).await {
-            tracing::warn!(%trouble, "the ledger of redrives was not trimmed; tried again after the next replay");
-        }
     }
 
     /// Whether it is time to say that this process still carries the replay on.
@@ -224,17 +232,18 @@ impl Run<'_> {
 
     /// Says so; false when it does not any more.
     pub(super) async fn speak(&mut self) -> Result<bool, Trouble> {
-        let (replay, runner) = (self.replay, self.all.inner.runner.clone());
+        let (replay, runner) = (self.replay, self.runner.clone());
         self.write(RedriveEntry::Claimed { replay, runner: runner.clone(), after: runner }).await?;
         let follower = self.all.inner.follower.lock().await;
-        Ok(self.all.is_mine(&follower, replay))
+        Ok(is_mine(&follower, replay, &self.runner))
     }
 
     async fn write(&mut self, entry: RedriveEntry) -> Result<(), Trouble> {
         let mut follower = self.all.inner.follower.lock().await;
+        let began = Instant::now();
         follower.write(&[entry]).await?;
         drop(follower);
-        self.spoke = Instant::now();
+        self.spoke = began;
         Ok(())
     }
 }

@@ -17,6 +17,9 @@ enum Fault {
     DiesAfter,
     /// Only so many of its records are written, and the answer is an error.
     Cut(usize),
+    /// The answer is an error, and the records come into the log just before the next append, or just after it.
+    LateBefore,
+    LateAfter,
 }
 
 /// A log with a fault at one of its appends.
@@ -25,6 +28,7 @@ struct Faulty {
     appends: AtomicU64,
     at: u64,
     fault: StdMutex<Option<Fault>>,
+    late: StdMutex<Option<(Fault, Vec<NewRecord>)>>,
     died: Notify,
     has_died: AtomicBool,
 }
@@ -36,6 +40,7 @@ impl Faulty {
             appends: AtomicU64::new(0),
             at,
             fault: StdMutex::new(Some(fault)),
+            late: StdMutex::new(None),
             died: Notify::new(),
             has_died: AtomicBool::new(false),
         })
@@ -62,7 +67,15 @@ impl Log for Faulty {
         mut records: Vec<NewRecord>,
     ) -> Result<Vec<Offset>, LogError> {
         if self.appends.fetch_add(1, Ordering::SeqCst) != self.at {
-            return self.log.append(topic, partition, records).await;
+            let late = self.late.lock().expect("not poisoned").take();
+            if let Some((Fault::LateBefore, late)) = &late {
+                self.log.append(topic, partition, late.clone()).await?;
+            }
+            let appended = self.log.append(topic, partition, records).await;
+            if let Some((Fault::LateAfter, late)) = late {
+                self.log.append(topic, partition, late).await?;
+            }
+            return appended;
         }
         let fault = self.fault.lock().expect("not poisoned").take();
         match fault {
@@ -71,6 +84,10 @@ impl Log for Faulty {
             Some(Fault::DiesAfter) => {
                 self.log.append(topic, partition, records).await?;
                 self.die().await
+            }
+            Some(fault @ (Fault::LateBefore | Fault::LateAfter)) => {
+                *self.late.lock().expect("not poisoned") = Some((fault, records));
+                Err(LogError::Unavailable("late".to_owned()))
             }
             Some(Fault::Cut(left)) => {
                 records.truncate(left);
@@ -183,6 +200,50 @@ async fn an_append_that_was_cut_is_completed() {
         assert_eq!(place.put_back().await, Place::expected(4, 1), "{left} were written");
         assert_eq!(status.redriven, 12);
     }
+}
+
+/// A batch that is written down late, when the next claim is made already: it is finished if it counts, and void if not.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_letter_of_a_batch_that_was_written_down_late_is_lost() {
+    let late = |fault| async move {
+        let place = Place::new().await;
+        place.bury_some(4).await;
+        let ordered = place.letters().order(&all(), "alice", false).await.expect("ordered");
+        // The claim, and the entry of the first batch; the next append is the next claim.
+        let faulty = Faulty::new(Arc::clone(&place.log), 1, fault);
+        let status = run_until_over(&Place::letters_of(faulty), &ordered.id).await;
+        assert_eq!(place.put_back().await, Place::expected(4, 1), "{fault:?}");
+        assert_eq!((status.redriven, status.skipped), (12, 0), "{fault:?}");
+    };
+    tokio::join!(late(Fault::LateBefore), late(Fault::LateAfter));
+}
+
+/// An entry that is not understood is not passed over at the next look.
+#[tokio::test]
+async fn nothing_is_put_back_while_an_entry_of_the_ledger_is_not_understood() {
+    let place = Place::new().await;
+    place.bury_some(1).await;
+    place.append(&pipeline().redrives.name, 0, Bytes::from_static(b"\xff\xfe")).await;
+    let letters = place.letters();
+    place.letters().order(&all(), "alice", false).await.expect_err("not understood");
+    for _ in 0..3 {
+        let refused = letters.order(&all(), "alice", false).await.expect_err("not understood");
+        assert_eq!(refused.code(), "ledger_unreadable");
+        place.append(&pipeline().redrives.name, 0, Bytes::from_static(b"\xff\xfe")).await;
+    }
+}
+
+/// Letters that are deleted make room at once, however young the entries about them are.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_put_back_is_forgotten_when_its_letters_are_gone() {
+    let place = Place::new().await;
+    place.bury_some(2).await;
+    let letters = place.letters();
+    replayed(&letters, &all()).await;
+    assert_eq!(letters.ledger().await.expect("a ledger").ledger.known(), 6);
+    place.log.trim(&pipeline().dead_letters.name, 0, 2).await.expect("trimmed");
+    letters.tidy_up().await;
+    assert_eq!(letters.ledger().await.expect("a ledger").ledger.known(), 4);
 }
 
 /// A process that was stopped, and goes on after another one took over: its next word is void, and it puts nothing back.

@@ -1,7 +1,7 @@
 //! Lists, one letter, counts, quarantine.
 
 use mailrail_log::{StoredRecord, quarantine_record};
-use mailrail_types::LetterFilter;
+use mailrail_types::{Attempt, AttemptResult, LetterFilter, Outcome};
 
 use super::*;
 
@@ -87,7 +87,26 @@ async fn a_look_is_bounded_and_goes_on_where_it_ended() {
 async fn a_letter_is_shown_whole_and_its_payload_when_it_is_asked_for() {
     let place = Place::new().await;
     place.bury(2, &letter("main", 1, 0, DeadReason::Exhausted)).await;
-    place.bury(2, &letter("main", 1, 1, DeadReason::Rejected)).await;
+    let mut answered = letter("main", 1, 1, DeadReason::Rejected);
+    let delivery = &answered.delivery;
+    answered.attempts = vec![Attempt {
+        delivery: delivery.id,
+        event: delivery.event.id,
+        tenant: delivery.event.tenant.clone(),
+        endpoint: delivery.endpoint.clone(),
+        subscription: delivery.subscription.clone(),
+        number: 1,
+        started_at: Timestamp(1),
+        duration_ms: 1,
+        result: AttemptResult {
+            status: Some(400),
+            error: None,
+            excerpt: Bytes::from_static(b"answer-canary"),
+        },
+        outcome: Outcome::Dead(DeadReason::Rejected),
+        unknown: Bytes::new(),
+    }];
+    place.bury(2, &answered).await;
     place.append("dead-letters.default", 2, Bytes::from_static(b"\xff\xfe")).await;
     let letters = place.letters();
     let id = letter("main", 1, 0, DeadReason::Gone).delivery.id.to_string();
@@ -98,6 +117,9 @@ async fn a_letter_is_shown_whole_and_its_payload_when_it_is_asked_for() {
     assert!(!serde_json::to_string(&newest).expect("JSON").contains("canary"));
     let more = newest.more.expect("readable");
     assert!(more.headers.contains(&("ce-type".to_owned(), "odd".to_owned())), "{:?}", more.headers);
+    assert_eq!(more.last_attempts[0].excerpt, "");
+    let answered = letters.show("2:1", true).await.expect("by its position").more.expect("readable");
+    assert_eq!(answered.last_attempts[0].excerpt, "answer-canary");
     let whole = letters.show("2:0", true).await.expect("by its position");
     let text = whole.payload.and_then(|it| it.text).expect("text");
     assert!(text.contains("body-canary"), "{text}");
