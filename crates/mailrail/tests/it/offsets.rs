@@ -142,31 +142,6 @@ async fn a_topic_made_anew_stops_every_partition(refill: Option<u64>) {
     fleet.stop(fleet.members.len()).await;
 }
 
-/// I15: the same under processes that run, whether the group notices that the topic was gone and takes the partitions away, or a
-/// partition notices that it is another one: none is worked on.
-#[tokio::test(flavor = "multi_thread")]
-async fn i15_a_deliveries_topic_made_anew_under_running_processes_stops_every_partition() {
-    let Some(mut fleet) = start().await else { return };
-    let mut feeder = fleet.feeder();
-    fleet.have_a_backlog(&mut feeder).await;
-    let kafka = services::address("MAILRAIL_TEST_KAFKA").expect("kafka");
-    let topic = fleet.topic("deliveries");
-    kafka_tool("TopicCommand", &kafka, &["--delete", "--topic", &topic]).await;
-    until("the topic is gone", async || fleet.log.bounds(&topic, 0).await.is_err()).await;
-    fleet.make_topics().await;
-    fleet.feeder().feed("well", 0..10, 100).await;
-    fleet.feeder().feed("dead", 0..10, 100).await;
-    until_within(STANDS_STILL_MAX, "no partition is worked on", async || {
-        fleet.metric_of(0, "mailrail_deliver_partitions").await == 0
-    })
-    .await;
-    // Whoever takes them over from now on stands still.
-    fleet.stop(1).await;
-    fleet.add();
-    fleet.stops().await;
-    fleet.stop(fleet.members.len()).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn i15_a_deliveries_topic_made_anew_and_empty_stops_every_partition() {
     a_topic_made_anew_stops_every_partition(None).await;
