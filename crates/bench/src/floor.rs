@@ -17,7 +17,6 @@ use bytes::Bytes;
 use mailrail_types::{
     Attributes, Event, EventId, MailboxKey, PartitionCount, SourceMailbox, TenantId, Timestamp,
 };
-use rdkafka::ClientConfig;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -76,7 +75,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         })
         .collect::<Result<Vec<_>>>()?;
     let floor = Arc::new(Floor {
-        producer: producer_config(&args.kafka).create()?,
+        producer: crate::clients::producer_config(&args.kafka).create()?,
         topic: args.topic,
         mailboxes,
         turn: AtomicUsize::new(0),
@@ -89,32 +88,6 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     });
     let router = Router::new().route("/v1/events", post(produce)).with_state(floor);
     Ok(axum::serve(listener, router).await?)
-}
-
-/// The settings of the producer in `crates/log/src/kafka/config.rs`.
-pub(crate) fn producer_config(brokers: &str) -> ClientConfig {
-    let mut client = ClientConfig::new();
-    for (name, value) in [
-        ("bootstrap.servers", brokers),
-        ("client.id", "mailrail-bench-floor"),
-        ("allow.auto.create.topics", "false"),
-        ("socket.keepalive.enable", "true"),
-        ("linger.ms", "5"),
-        ("batch.size", "262144"),
-        ("compression.type", "zstd"),
-        ("compression.level", "3"),
-        ("acks", "all"),
-        ("enable.idempotence", "true"),
-        ("enable.gapless.guarantee", "true"),
-        ("message.timeout.ms", "0"),
-        ("message.max.bytes", "1589248"),
-        ("queue.buffering.max.kbytes", "131072"),
-        ("queue.buffering.max.messages", "200000"),
-        ("topic.metadata.propagation.max.ms", "5000"),
-    ] {
-        client.set(name, value);
-    }
-    client
 }
 
 async fn produce(

@@ -5,6 +5,7 @@
 //!
 //! **Deliberately absent**: verdicts on time. A goal that is missed is printed, and is no failure.
 
+mod clients;
 mod deliver;
 mod door;
 mod events;

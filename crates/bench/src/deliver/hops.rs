@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
-use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::BaseConsumer;
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
 use rdkafka::{Offset, TopicPartitionList};
@@ -117,34 +116,17 @@ fn place(places: &[i32], number: u64) -> i32 {
 
 /// The settings of `crates/log/src/kafka/config.rs`.
 fn producer(brokers: &str, linger_ms: u32) -> Result<Producing> {
-    let mut client = crate::floor::producer_config(brokers);
+    let mut client = crate::clients::producer_config(brokers);
     Ok(Arc::new(client.set("linger.ms", linger_ms.to_string()).create()?))
 }
 
 /// The settings of a reader there, from the start of a topic that is new.
 fn consumer(brokers: &str, topic: &str, partitions: u32) -> Result<BaseConsumer> {
-    let mut client = ClientConfig::new();
-    for (name, value) in [
-        ("bootstrap.servers", brokers),
-        ("client.id", "mailrail-bench-hops"),
-        ("group.id", "mailrail-bench-unused"),
-        ("enable.auto.commit", "false"),
-        ("enable.auto.offset.store", "false"),
-        ("auto.offset.reset", "error"),
-        ("check.crcs", "true"),
-        ("fetch.queue.backoff.ms", "50"),
-        ("fetch.wait.max.ms", "100"),
-        ("fetch.message.max.bytes", "524288"),
-    ] {
-        client.set(name, value);
-    }
-    let consumer: BaseConsumer = client.create()?;
     let mut all = TopicPartitionList::new();
     for partition in 0..partitions {
         all.add_partition_offset(topic, partition.cast_signed(), Offset::Offset(0))?;
     }
-    consumer.assign(&all)?;
-    Ok(consumer)
+    crate::clients::reader(brokers, "mailrail-bench-hops", &all)
 }
 
 /// A record: the number of an event, and its body.

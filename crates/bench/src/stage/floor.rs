@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
@@ -44,7 +43,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let consumer = consumer(args)?;
     let producer: ThreadedProducer<DefaultProducerContext> =
-        crate::floor::producer_config(&args.kafka).create()?;
+        crate::clients::producer_config(&args.kafka).create()?;
     let mut count = 0;
     while count < args.records {
         let Some(message) = consumer.poll(POLL_MAX) else { continue };
@@ -63,28 +62,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// The settings of a reader in `crates/log/src/kafka/config.rs`.
 fn consumer(args: &Args) -> Result<BaseConsumer> {
-    let mut client = ClientConfig::new();
-    for (name, value) in [
-        ("bootstrap.servers", args.kafka.as_str()),
-        ("client.id", "mailrail-bench-loop"),
-        ("group.id", "mailrail-bench-unused"),
-        ("enable.auto.commit", "false"),
-        ("enable.auto.offset.store", "false"),
-        ("auto.offset.reset", "error"),
-        ("check.crcs", "true"),
-        ("fetch.queue.backoff.ms", "50"),
-        ("fetch.wait.max.ms", "100"),
-        ("fetch.message.max.bytes", "524288"),
-    ] {
-        client.set(name, value);
-    }
-    let consumer: BaseConsumer = client.create()?;
     let mut all = TopicPartitionList::new();
     for (partition, offset) in (0..).zip(&args.offsets) {
         all.add_partition_offset(&args.from, partition, Offset::Offset(*offset))?;
     }
-    consumer.assign(&all)?;
-    Ok(consumer)
+    crate::clients::reader(&args.kafka, "mailrail-bench-loop", &all)
 }
 
 fn send(
