@@ -93,11 +93,14 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
         Ok(pass) => pass,
         Err(hold) => return Turn::Held(Hold { until: hold.until.min(delivery.deadline), ..hold }),
     };
-    // The last look before the first side effect (I10): this task may have been stopped for long.
+    // Before the first side effect (I10): this task may have been stopped for long. Egress looks again when it writes.
     if !turned.lease.holds(Instant::now()) {
         return Turn::NotStarted;
     }
     let reply = send(&shared.egress, request, started).await;
+    if reply.withheld {
+        return Turn::NotStarted;
+    }
     let ended = shared.now();
     let outcome = verdict(shared, turned, &endpoint, number, &reply, ended);
     shared.metrics.attempt_seconds.observe(ended.since(started).as_secs_f64());

@@ -11,6 +11,8 @@ use crate::prepare::Prepared;
 /// What one request brought.
 pub(crate) struct Reply {
     pub(crate) result: AttemptResult,
+    /// The lease ran out before the request was written: nothing was sent.
+    pub(crate) withheld: bool,
     /// How long the endpoint asked to wait, if it did.
     pub(crate) retry_after: Option<Duration>,
 }
@@ -23,6 +25,7 @@ pub(crate) async fn send(egress: &Egress, prepared: Prepared, now: Timestamp) ->
         Err(error) => Response { error: Some(error), ..Response::default() },
     };
     Reply {
+        withheld: response.withheld,
         retry_after: parse_retry_after(&response.retry_after, now),
         result: AttemptResult { status: response.status, error: response.error, excerpt: response.excerpt },
     }

@@ -9,6 +9,7 @@ use mailrail_log::{Claim, Log, LogError, OwnOptions, Owner, Owning, Readers, Sub
 use mailrail_store::Directory;
 use mailrail_telemetry::{DeliverMetrics, Metrics};
 use mailrail_types::Timestamp;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
@@ -142,6 +143,9 @@ struct Partitions(Arc<Shared>);
 #[async_trait]
 impl Owner for Partitions {
     async fn own(&self, claim: Claim) -> Owning {
+        // The lease is of the member: that of the first claim is that of all.
+        let lease = claim.lease.clone();
+        self.0.egress.ask_before_sending(move || lease.holds(Instant::now()));
         Partition::own(self.0.clone(), claim).await
     }
 

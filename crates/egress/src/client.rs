@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::dial::Dial;
 use crate::fault::code_of;
+use crate::guard::{Guard, Withheld};
 use crate::{Error, Resolve, SystemResolver, UrlPolicy, check_url, tls};
 
 /// Most bytes read of an answer's body. Real answers are a few words; the rest of a longer one is dropped with its
@@ -159,7 +160,7 @@ impl fmt::Debug for Request {
     }
 }
 
-/// What came back. At least one of `status` and `error` is there.
+/// What came back. At least one of `status` and `error` is there, unless the request was withheld.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Response {
     /// The status, as soon as there was a complete head, whatever became of the body.
@@ -167,6 +168,8 @@ pub struct Response {
     /// Why there was no head; or, with a status, why the body was not read to its end. A body that was cut because it
     /// is longer than [`BODY_MAX_BYTES`] is no error.
     pub error: Option<ErrorCode>,
+    /// Nothing was sent: whoever was asked by [`Egress::ask_before_sending`] said no. Nothing else is set then.
+    pub withheld: bool,
     /// The values of `Retry-After`, at most 10, as they came.
     pub retry_after: Vec<Bytes>,
     /// The first bytes of the body, at most [`AttemptResult::EXCERPT_MAX_BYTES`], never decompressed.
@@ -191,6 +194,7 @@ pub struct Egress {
     client: Client<Dial, Full<Bytes>>,
     policy: Arc<UrlPolicy>,
     limits: Limits,
+    guard: Guard,
 }
 
 impl fmt::Debug for Egress {
@@ -207,7 +211,8 @@ impl Egress {
     pub fn new(config: EgressConfig) -> Result<Egress, Error> {
         let tls = tls::client_config(tls::public_roots(config.extra_ca_pem.as_deref())?)?;
         let resolver = config.resolver.unwrap_or_else(|| Arc::new(SystemResolver::default()));
-        let dial = Dial::new(config.url.addresses.clone(), resolver, tls, config.limits);
+        let guard = Guard::default();
+        let dial = Dial::new(config.url.addresses.clone(), resolver, tls, config.limits, guard.clone());
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE)
@@ -215,7 +220,14 @@ impl Egress {
             .http1_max_headers(HEADERS_MAX)
             .http1_max_buf_size(HEAD_MAX_BYTES)
             .build(dial);
-        Ok(Egress { client, policy: Arc::new(config.url), limits: config.limits })
+        Ok(Egress { client, policy: Arc::new(config.url), limits: config.limits, guard })
+    }
+
+    /// From now on `may_send` is asked right before the first byte of each request is written; where it says no, the request is
+    /// withheld ([`Response::withheld`]). It is asked on the thread that writes: it must be quick. Of this and all clones; only the
+    /// first call counts.
+    pub fn ask_before_sending(&self, may_send: impl Fn() -> bool + Send + Sync + 'static) {
+        self.guard.set(Box::new(may_send));
     }
 
     /// Reads a URL as every request does: the text of one that [`check_url`] returned. It is checked again, which costs more
@@ -253,27 +265,27 @@ impl Egress {
                 let body_until = Instant::now().checked_add(self.limits.body);
                 read(answer, body_until.map_or(deadline, |until| until.min(deadline))).await
             }
-            Ok(Err(code)) => Response::failed(code),
+            Ok(Err(response)) => response,
             Err(_) => Response::failed(ErrorCode::Timeout),
         }
     }
 
-    /// Sends and waits for the head of the final answer.
-    async fn head(
-        &self,
-        mut sent: http::Request<Full<Bytes>>,
-    ) -> Result<http::Response<Incoming>, ErrorCode> {
+    /// Sends and waits for the head of the final answer; or says why there is none.
+    async fn head(&self, mut sent: http::Request<Full<Bytes>>) -> Result<http::Response<Incoming>, Response> {
         let uri = sent.uri().clone();
         let flooded = watch_informational(&mut sent);
         tokio::select! {
             answer = self.client.request(sent) => answer.map_err(|error| {
+                if Withheld::caused(&error) {
+                    return Response { withheld: true, ..Response::default() };
+                }
                 let code = code_of(&error);
                 tracing::debug!(host = uri.host(), code = code.code(), error = %chain(&error), "no answer");
-                code
+                Response::failed(code)
             }),
             () = flooded => {
                 tracing::debug!(host = uri.host(), "too many informational answers");
-                Err(ErrorCode::InvalidResponse)
+                Err(Response::failed(ErrorCode::InvalidResponse))
             }
         }
     }
@@ -340,6 +352,7 @@ async fn read(answer: http::Response<Incoming>, until: Instant) -> Response {
     Response {
         status: Some(head.status.as_u16()),
         error,
+        withheld: false,
         retry_after: retry_after(&head.headers),
         excerpt: excerpt.into(),
     }

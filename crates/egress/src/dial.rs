@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
+use crate::guard::{Guard, Guarded};
 use crate::{AddressPolicy, Limits, Resolve};
 
 /// Most addresses of one name that are dialled. All are vetted; nobody needs more than these to be reached.
@@ -31,7 +32,7 @@ pub const ADDRESSES_MAX: usize = 16;
 const STAGGER: Duration = Duration::from_millis(250);
 
 /// A connection, plain or TLS.
-pub(crate) type Wire = MaybeHttpsStream<TokioIo<TcpStream>>;
+pub(crate) type Wire = MaybeHttpsStream<TokioIo<Guarded>>;
 
 /// Why there is no connection. The detail is for operators: it may hold addresses.
 #[derive(Debug, Error)]
@@ -39,11 +40,12 @@ pub(crate) type Wire = MaybeHttpsStream<TokioIo<TcpStream>>;
 pub(crate) struct DialError {
     pub(crate) code: ErrorCode,
     detail: String,
+    source: Option<io::Error>,
 }
 
 impl DialError {
     fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        DialError { code, detail: detail.into() }
+        DialError { code, detail: detail.into(), source: None }
     }
 }
 
@@ -58,6 +60,7 @@ struct Dialer {
     resolver: Arc<dyn Resolve>,
     tls: TlsConnector,
     limits: Limits,
+    guard: Guard,
 }
 
 impl Dial {
@@ -66,9 +69,10 @@ impl Dial {
         resolver: Arc<dyn Resolve>,
         tls: rustls::ClientConfig,
         limits: Limits,
+        guard: Guard,
     ) -> Self {
         let tls = TlsConnector::from(Arc::new(tls));
-        Dial { shared: Arc::new(Dialer { policy, resolver, tls, limits }) }
+        Dial { shared: Arc::new(Dialer { policy, resolver, tls, limits, guard }) }
     }
 }
 
@@ -109,7 +113,7 @@ impl Dialer {
         check_ends(&self.policy, tcp.local_addr(), tcp.peer_addr())?;
         // Requests are small and written whole: waiting for more to send only delays them.
         tcp.set_nodelay(true).map_err(|e| DialError::new(ErrorCode::ConnectFailed, e.to_string()))?;
-        let plain = TokioIo::new(tcp);
+        let plain = TokioIo::new(Guarded::new(tcp, self.guard.clone()));
         if secure { self.secure(host, plain).await } else { Ok(MaybeHttpsStream::Http(plain)) }
     }
 
@@ -134,14 +138,16 @@ impl Dialer {
         }
     }
 
-    async fn secure(&self, host: &str, plain: TokioIo<TcpStream>) -> Result<Wire, DialError> {
+    async fn secure(&self, host: &str, plain: TokioIo<Guarded>) -> Result<Wire, DialError> {
         let failed = |detail: String| DialError::new(ErrorCode::TlsError, detail);
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             DialError::new(ErrorCode::InvalidUrl, "the host cannot be the name of a certificate")
         })?;
         match timeout(self.limits.tls, self.tls.connect(name, TokioIo::new(plain))).await {
             Ok(Ok(stream)) => Ok(stream.into()),
-            Ok(Err(error)) => Err(failed(error.to_string())),
+            Ok(Err(error)) => {
+                Err(DialError { source: Some(error), ..failed(String::from("the handshake failed")) })
+            }
             Err(_) => Err(failed("the handshake took too long".to_owned())),
         }
     }

@@ -8,6 +8,7 @@
 //!   alike; a name with one denied address among its addresses is refused whole, and only vetted addresses are dialled.
 //! - One deadline covers everything from the name's resolution to the last byte; what is read of an answer is bounded.
 //! - A post ends in a status or an [`ErrorCode`](mailrail_types::ErrorCode), never in a panic or an endless wait.
+//! - Where a caller asked for it, whether a request may be sent is asked again right before its first byte is written.
 //!
 //! **Deliberately absent**: redirects, proxies from the environment, cookies, decompression, HTTP/2, and retries of
 //! anything that may have reached the endpoint. (hyper sends a request again only when a pooled connection turned out
@@ -21,6 +22,7 @@ mod destination;
 mod dial;
 mod error;
 mod fault;
+mod guard;
 pub mod operator;
 mod resolve;
 mod tls;

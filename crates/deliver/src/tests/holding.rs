@@ -1,5 +1,7 @@
 //! What waits: parked in the journal, in order, and in nobody's way.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use mailrail_mailbox::Kind;
@@ -54,6 +56,24 @@ async fn i8_a_dead_recipient_holds_neither_its_partition_nor_the_commit() {
     assert_eq!(rig.receiver.snapshot().endpoints["main"].received, 1, "one attempt, of the head");
     run.stop().await;
     assert_eq!(rig.metrics.deliver.held.get(), 0, "given back");
+}
+
+/// I10: what the lease keeps from being written was never tried.
+#[tokio::test(flavor = "multi_thread")]
+async fn i10_a_request_that_is_withheld_is_no_attempt() {
+    let rig = Rig::start("ok").await;
+    rig.append_numbered(0..3).await;
+    let egress = Rig::egress();
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = asked.clone();
+    // The first of the service counts; it asks its lease, which never ends here.
+    egress.ask_before_sending(move || count.fetch_add(1, Ordering::SeqCst) >= 5);
+    let run = rig.run_through(egress);
+    rig.wait_done(3).await;
+    run.stop().await;
+    assert_eq!(asked.load(Ordering::SeqCst), 5 + 3, "five were withheld");
+    assert_eq!(sequences(&rig), [0, 1, 2]);
+    assert!(rig.receiver.receipts().iter().all(|receipt| receipt.attempt == Some(1)));
 }
 
 /// I13: the count of attempts survives the owner, and a head that was tried goes on where it was.

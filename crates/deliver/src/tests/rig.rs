@@ -253,7 +253,16 @@ impl Rig {
         }
     }
 
+    pub(super) fn egress() -> Egress {
+        let config = EgressConfig { url: UrlPolicy::development(), ..EgressConfig::default() };
+        Egress::new(config).expect("egress")
+    }
+
     pub(super) fn run(&self) -> Run {
+        self.run_through(Self::egress())
+    }
+
+    pub(super) fn run_through(&self, egress: Egress) -> Run {
         let config = Config {
             deliveries_topic: "deliveries".into(),
             attempts_topic: "attempts".into(),
@@ -273,12 +282,11 @@ impl Rig {
             hand_over: self.hand_over,
             lease: None,
         };
-        let egress = Egress::new(EgressConfig { url: UrlPolicy::development(), ..EgressConfig::default() });
         let service = Service::new(
             config,
             self.log.clone(),
             self.directory.clone(),
-            egress.expect("egress"),
+            egress,
             self.metrics.deliver.clone(),
             Arc::new(now),
         )

@@ -9,3 +9,4 @@ mod operator;
 mod support;
 mod tls;
 mod wire;
+mod withheld;

@@ -1,6 +1,7 @@
 //! Certificates: the name is checked, and nothing is sent before it was.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mailrail_egress::{Egress, Limits};
@@ -159,4 +160,41 @@ async fn n17_t26_a_handshake_that_never_ends_and_a_plain_receiver() {
     .await;
     let answer = post(&egress, &format!("https://{}/", plain.addr)).await;
     assert_eq!((answer.status, answer.error), (None, Some(ErrorCode::TlsError)));
+}
+
+/// I10: the look before the first byte lies below TLS: no part of a withheld request is sent, nor when the connection closes.
+#[tokio::test]
+async fn i10_a_request_over_tls_is_withheld() {
+    let identity = identity(|_| {});
+    let acceptor = TlsAcceptor::from(Arc::new(identity.config));
+    let may = Arc::new(AtomicBool::new(true));
+    let (tell, mut told) = mpsc::channel(8);
+    let switch = Arc::clone(&may);
+    let receiver = receiver(move |stream, number| {
+        let (acceptor, tell, switch) = (acceptor.clone(), tell.clone(), Arc::clone(&switch));
+        async move {
+            // Before the handshake of the second connection; on the first after a request was answered.
+            switch.store(number == 0, Ordering::SeqCst);
+            let mut bytes = 0;
+            if let Ok(mut stream) = acceptor.accept(stream).await {
+                let _ = read_request(&mut stream).await;
+                switch.store(false, Ordering::SeqCst);
+                let _ = stream.write_all(OK).await;
+                let mut rest = Vec::new();
+                let _ = stream.read_to_end(&mut rest).await;
+                bytes = rest.len();
+            }
+            let _ = tell.send(bytes).await;
+        }
+    })
+    .await;
+    let egress = trusting(Some(&identity.pem));
+    let asked = Arc::clone(&may);
+    egress.ask_before_sending(move || asked.load(Ordering::SeqCst));
+    let url = format!("https://hook.acme.com:{}/", receiver.addr.port());
+    assert_eq!(post(&egress, &url).await.status, Some(200));
+    assert!(post(&egress, &url).await.withheld, "on the kept connection");
+    assert_eq!(told.recv().await, Some(0));
+    assert!(post(&egress, &url).await.withheld, "in a handshake");
+    assert_eq!(told.recv().await, Some(0));
 }
