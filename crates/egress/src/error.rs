@@ -12,4 +12,7 @@ pub enum Error {
     /// The TLS library refused its configuration.
     #[error("TLS cannot be configured: {0}")]
     Tls(#[from] rustls::Error),
+    /// The HTTP client refused its configuration.
+    #[error("the HTTP client cannot be made: {0}")]
+    Client(String),
 }

@@ -18,6 +18,7 @@
 
 mod address;
 mod client;
+mod collector;
 mod destination;
 mod dial;
 mod error;
@@ -32,6 +33,7 @@ pub use client::{
     BODY_MAX_BYTES, Destination, Egress, EgressConfig, HEAD_MAX_BYTES, HEADERS_MAX, INFORMATIONAL_MAX,
     Limits, Request, Response, TIMEOUT_MAX,
 };
+pub use collector::{Collector, CollectorError};
 pub use destination::{URL_MAX_BYTES, UrlError, UrlPolicy, check_url};
 pub use dial::ADDRESSES_MAX;
 pub use error::Error;

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_open_it_and_one_probe_at_a_time_goes() {
+    fn n08_failures_in_a_row_open_it_and_one_probe_at_a_time_goes() {
         let mut breaker = Breaker::default();
         for now in 0..3 {
             assert_eq!(breaker.enter(at(now)), Ok(()));

@@ -89,7 +89,7 @@ async fn n17_t08_metadata_is_never_dialled() {
 
 /// DNS rebinding: the name leads to an allowed address and to a denied one in turn. Both listen on the same port.
 #[tokio::test]
-async fn n17_t10_rebinding_never_reaches_the_denied_address() {
+async fn x02_n17_t10_rebinding_never_reaches_the_denied_address() {
     let canary = answering(OK).await;
     let port = canary.addr.port();
     let allowed = receiver_at(&format!("127.0.0.2:{port}"), |mut stream, _| async move {

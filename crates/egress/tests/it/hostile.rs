@@ -48,7 +48,7 @@ async fn hung_up(gone: &Notify) {
 }
 
 #[tokio::test]
-async fn n17_t12_redirects_are_not_followed() {
+async fn x03_n17_t12_redirects_are_not_followed() {
     let target = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let egress = egress();
     for status in [300, 301, 302, 303, 307, 308] {
@@ -196,7 +196,7 @@ async fn n17_t32_an_endless_body_is_cut_at_64_kib() {
 }
 
 #[tokio::test]
-async fn a_body_of_exactly_the_cap_is_read_to_its_end() {
+async fn x04_a_body_of_exactly_the_cap_is_read_to_its_end() {
     let body = "x".repeat(BODY_MAX_BYTES);
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {BODY_MAX_BYTES}\r\n\r\n{body}");
     let receiver = receiver(move |mut stream, _| {

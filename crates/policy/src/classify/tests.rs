@@ -29,7 +29,7 @@ fn asked(retry_after: Duration, schedule: &RetrySchedule, random: f64) -> u64 {
 }
 
 #[test]
-fn every_status_has_its_class() {
+fn s33_every_status_has_its_class() {
     let retry = |reason| Outcome::Retry { due: NOW.plus(Duration::from_secs(252)), reason };
     for code in 0..=u16::MAX {
         let expected = match code {
@@ -47,7 +47,7 @@ fn every_status_has_its_class() {
 
 /// A new code has to be given its place here.
 #[test]
-fn every_error_has_its_class() {
+fn s33_every_error_has_its_class() {
     let retry = Outcome::Retry { due: NOW.plus(Duration::from_secs(252)), reason: RetryReason::NoAnswer };
     let unsendable = Outcome::Dead(DeadReason::Unsendable);
     let table = [
