@@ -94,15 +94,31 @@ impl Mail {
 
     /// Where the events of an endpoint's type live that fall into this bucket.
     pub(crate) fn source_partition(&self, to: To) -> u32 {
-        let source = SourceMailbox {
+        self.source(to).key().partition(self.partitions)
+    }
+
+    fn source(&self, to: To) -> SourceMailbox {
+        SourceMailbox {
             pipeline: PIPELINE.into(),
             region: "".into(),
             tenant: self.tenant.clone(),
             integration: None,
             event_type: Some(event_type(to.endpoint).into()),
             bucket: to.bucket,
+        }
+    }
+
+    /// Event `number` as ingest would have accepted it: its partition and its record.
+    pub(crate) fn accepted(&self, number: u64, to: To) -> Result<(u32, NewRecord)> {
+        let id = event_id(number);
+        let event = self.event(EventId::derive(&self.tenant, SOURCE, &id), id, to, now());
+        let key = self.source(to).key();
+        let record = NewRecord {
+            key: Bytes::copy_from_slice(key.as_str().as_bytes()),
+            value: mailrail_wire::encode_event(&event),
+            headers: Vec::new(),
         };
-        source.key().partition(self.partitions)
+        Ok((key.partition(self.partitions), record))
     }
 
     /// The delivery of event `number`: its partition and its record.

@@ -12,6 +12,7 @@ mod events;
 mod figures;
 mod floor;
 mod http;
+mod lag;
 mod mail;
 mod matching;
 mod post;
@@ -48,8 +49,10 @@ enum Command {
     /// The index of filters beside crates that match or read JSON, in time on the processor; needs no service.
     Match(matching::Args),
     /// The match stage beside a bare loop that consumes the same records and produces as many, on real Kafka.
-    Stage(stage::Args),
-    /// The bare loop itself; `stage` starts it as a process of its own.
+    MatchStage(stage::Args),
+    /// Records what an autoscaler reads: the lag of match and deliver under known loads, on real Kafka.
+    Lag(lag::Args),
+    /// The bare loop itself; `match-stage` starts it as a process of its own.
     #[command(hide = true)]
     Loop(stage::LoopArgs),
     /// The bare handler itself; `door` starts it as a process of its own.
@@ -73,7 +76,8 @@ fn run(command: Command) -> Result<()> {
         Command::Door(args) => one_thread()?.block_on(door::run(args)),
         Command::Deliver(args) => one_thread()?.block_on(deliver::run(args)),
         Command::Takeover(args) => one_thread()?.block_on(takeover::run(args)),
-        Command::Stage(args) => one_thread()?.block_on(stage::run(args)),
+        Command::MatchStage(args) => one_thread()?.block_on(stage::run(args)),
+        Command::Lag(args) => one_thread()?.block_on(lag::run(args)),
         Command::Loop(args) => stage::run_loop(&args),
         Command::Match(args) => matching::run(&args),
         // As the binary makes its own, so that TOKIO_WORKER_THREADS holds for both.

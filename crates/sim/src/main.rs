@@ -1,9 +1,10 @@
 //! The command line of the simulations. What a person reads goes to standard error; the one line of JSON to standard out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use mailrail_sim::autoscale::{mutation, summary, survey};
 use mailrail_sim::journal;
 use mailrail_sim::mailboxes::{RATE_MAX, RATE_MIN, Summary, Survey, plot};
 
@@ -30,6 +31,19 @@ enum Command {
         /// Runs with this rule switched off, as the table names it; only with `--trace`.
         #[arg(long, requires = "trace")]
         without: Option<String>,
+    },
+    /// How the chart scales match and deliver, with recorded lag; fails if it flaps, moves partitions too often, is too slow, or
+    /// scales on what waits; and if the model is not as recorded.
+    Autoscale {
+        /// The chart's values.
+        #[arg(long, default_value = "helm/mailrail/values.yaml")]
+        values: PathBuf,
+        /// Moments, out of 15 seconds, at which KEDA and the autoscaler each may look first: so many, in all pairs.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=15))]
+        phases: u64,
+        /// Loads that stay, from little to what the most replicas can just do: so many.
+        #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=200))]
+        levels: u32,
     },
     /// Width changes of senders that keep their rate; fails if our rule flaps, or if the plain one does not.
     Mailboxes {
@@ -58,6 +72,7 @@ fn main() -> Result<()> {
             trace(seed, without.as_deref())
         }
         Command::Journal { seeds, seed, .. } => protocol(&journal::Survey { seed, seeds }),
+        Command::Autoscale { values, phases, levels } => autoscale(&values, phases, levels),
         Command::Mailboxes { rates, hours, seed, plot } => mailboxes(&Survey { rates, hours, seed }, plot),
     }
 }
@@ -124,4 +139,37 @@ fn mailboxes(survey: &Survey, path: Option<PathBuf>) -> Result<()> {
     let summary = Summary::of(survey, &samples);
     println!("{}", serde_json::to_string(&summary)?);
     summary.check().with_context(|| format!("seed {seed}"))
+}
+
+fn autoscale(values: &Path, phases: u64, levels: u32) -> Result<()> {
+    let text =
+        std::fs::read_to_string(values).with_context(|| format!("cannot read {}", values.display()))?;
+    let survey = survey::Survey::new(&text, phases, levels)?;
+    eprintln!("autoscale: figures of {}, lag and rates as recorded", values.display());
+    for (role, rates) in survey.rates() {
+        eprintln!(
+            "  {}: a replica does {:.0} records/s, commits are {:.2} s behind, a hand-over takes {:.1} s",
+            role.name(),
+            rates.per_replica,
+            rates.behind,
+            rates.hand_over
+        );
+    }
+    eprintln!("the model beside what was recorded:");
+    let proofs = survey.proofs();
+    proofs.iter().for_each(|proof| eprintln!("{}", summary::proof_row(proof)));
+    eprintln!("scenarios, the worst of {} phases; {}:", phases * phases, summary::limits_row());
+    let outcomes = survey.run(|outcome| eprintln!("{}", summary::outcome_row(outcome)));
+    eprintln!("wrong figures, and what notices them:");
+    let caught: Vec<bool> = mutation::MUTATIONS
+        .iter()
+        .map(|mutation| {
+            let caught = survey.catches(mutation);
+            eprintln!("{}", summary::mutation_row(mutation, caught.as_ref()));
+            caught.is_some()
+        })
+        .collect();
+    let summary = summary::Summary::of(&outcomes, &proofs, &caught);
+    println!("{}", serde_json::to_string(&summary)?);
+    Ok(summary.check()?)
 }

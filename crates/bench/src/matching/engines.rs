@@ -11,8 +11,6 @@ use mailrail_types::{Attributes, FilterLanguage, FilterSource};
 use quamina::{Quamina, QuaminaBuilder};
 use sonic_rs::{JsonValueTrait, PointerTree};
 
-use super::workload;
-
 /// Takes a body, gives the number of filters that match.
 pub(super) type Engine = Box<dyn FnMut(&[u8]) -> usize>;
 
@@ -47,11 +45,11 @@ pub(super) fn ours(snapshot: Arc<IndexSnapshot>, attributes: Attributes) -> Engi
 }
 
 /// Crate `quamina`.
-pub(super) fn quamina(n: usize) -> Result<Engine> {
+pub(super) fn quamina(n: usize, text: impl Fn(usize) -> String) -> Result<Engine> {
     let mut engine: Quamina<usize> =
         QuaminaBuilder::new().with_arena_byte_budget(QUAMINA_BYTES).build().map_err(|e| anyhow!("{e}"))?;
     for i in 0..n {
-        engine.add_pattern(i, &workload::filter(i)).map_err(|e| anyhow!("{e}"))?;
+        engine.add_pattern(i, &text(i)).map_err(|e| anyhow!("{e}"))?;
     }
     Ok(Box::new(move |body| engine.matches_for_event(body).map_or(usize::MAX, |found| found.len())))
 }

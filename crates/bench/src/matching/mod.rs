@@ -4,6 +4,8 @@
 
 mod cpu;
 mod engines;
+mod lots;
+mod lots_contest;
 pub(crate) mod workload;
 
 use anyhow::{Result, ensure};
@@ -50,6 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     println!("1,000 filters on attributes only: {attributes:.1} ns, with any body");
     let small = contest(1_024, args)?;
     let large = contest(10_240, args)?;
+    let lots = lots_contest::run(args.rounds)?;
     let (bytes, resident) = memory(args.filters_max)?;
     println!(
         "memory: {bytes:.0} bytes of heap for a filter, {resident:.0} resident, {} filters",
@@ -66,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "vs_quamina_10k": quamina(&large),
         "n1m_over_n10": rounded(ratio(&of(&small, "index", args.filters_max), &of(&small, "index", 10))),
         "bytes_per_subscription": rounded(bytes),
+        "lots_vs_quamina": lots,
     });
     println!("{summary}");
     Ok(())
@@ -88,7 +92,7 @@ fn contest(size: usize, args: &Args) -> Result<Vec<Contestant>> {
             enter("index, literals first", n, engines::ours(index.snapshot(), Attributes::default()));
         }
         if n <= QUAMINA_MAX {
-            enter("quamina", n, engines::quamina(n)?);
+            enter("quamina", n, engines::quamina(n, workload::filter)?);
         }
         enter("sonic-rs get_many + table", n, engines::sonic(n));
         if n <= A_TREE_MAX {

@@ -35,13 +35,14 @@ const PAUSED: std::time::Duration = std::time::Duration::from_hours(24);
 impl World<'_> {
     /// Attempts a started delivery, unless something says "not now".
     pub(super) fn attempt(&mut self, owner: &mut Owner, source: Source, content: Content) {
-        if let Some(hold) = self.held(owner, content.mailbox) {
+        if let Some(hold) = self.held(owner, content) {
             say!(self, "owner {}: {source} is held, {hold:?}", owner.id);
             return self.settle(owner, source, Settlement::Held(hold));
         }
         if content.attempts >= self.plan.attempts_max {
             return self.end_dead(owner, source);
         }
+        owner.alone_for = owner.alone_for.filter(|(alone, _)| *alone != source);
         let (id, now) = (self.id(), self.now);
         let deadline = now.plus(ATTEMPT);
         let slow = !self.calm && {
@@ -83,7 +84,7 @@ impl World<'_> {
     }
 
     /// What keeps a mailbox from sending now.
-    fn held(&mut self, owner: &Owner, mailbox: usize) -> Option<Hold> {
+    fn held(&mut self, owner: &Owner, Content { mailbox, poison, .. }: Content) -> Option<Hold> {
         let plan = self.plan.mailboxes[mailbox];
         let mut flying = self.processes[owner.process].flying.values().filter(|(of, _)| *of == mailbox);
         if !plan.traits.tolerant
@@ -98,7 +99,9 @@ impl World<'_> {
             return Some(Hold { reason: HoldReason::Paused, until: self.now.plus(PAUSED) });
         }
         let limited = self.plan.receivers[plan.endpoint].limited;
-        if !self.faulty(limited) {
+        // What kills its process is mostly found out when all other trouble is over.
+        let is_limited = if poison { self.chance.happens(limited) } else { self.faulty(limited) };
+        if !is_limited {
             return None;
         }
         let reasons = [HoldReason::Rate, HoldReason::Circuit, HoldReason::Concurrency];

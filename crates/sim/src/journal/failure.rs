@@ -22,6 +22,8 @@ pub enum Failure {
     Innocent { partition: usize, delivery: u64 },
     #[error("not found: {partition}/{delivery} killed {deaths} isolated owners")]
     NotFound { partition: usize, delivery: u64, deaths: u32 },
+    #[error("stopped again: all others waited for {partition}/{delivery} {millis} ms after they did in vain")]
+    StoppedAgain { partition: usize, delivery: u64, millis: u64 },
     #[error("sent again: {partition}/{delivery} is done and committed")]
     SentAgain { partition: usize, delivery: u64 },
     #[error("sent twice: one owner sent {partition}/{delivery} again although it had the answer")]

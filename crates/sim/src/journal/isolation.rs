@@ -1,8 +1,9 @@
 //! Deliveries that take their process down, and what an isolated owner does about them.
 
-use mailrail_mailbox::{Protocol, Source};
+use mailrail_mailbox::{Protocol, SUSPECT_PAUSE, Source};
 
 use super::event::{AttemptId, Event, OwnerId};
+use super::failure::Failure;
 use super::owner::{Content, Owner};
 use super::world::{World, say};
 
@@ -42,14 +43,18 @@ impl World<'_> {
 
     /// A trial that must be alone begins when nothing else runs.
     pub(super) fn be_alone(&mut self, owner: &mut Owner) {
-        let Some(protocol) = owner.protocol.as_mut().filter(|protocol| protocol.wants_to_be_alone()) else {
-            return;
-        };
+        let Some(protocol) = &mut owner.protocol else { return };
+        let Some(source) = protocol.wants_to_be_alone() else { return };
         self.processes[owner.process].alone = Some(owner.id);
-        if self.processes[owner.process].flying.is_empty() {
-            protocol.is_alone();
-        } else {
-            self.after(50, 300, Event::Wake(owner.id));
+        if !self.processes[owner.process].flying.is_empty() {
+            return self.after(50, 300, Event::Wake(owner.id));
+        }
+        protocol.is_alone();
+        let before = owner.alone_for.replace((source, self.now));
+        let apart = before.map(|(_, before)| self.now.since(before));
+        if let Some(apart) = apart.filter(|apart| *apart < SUSPECT_PAUSE) {
+            let (partition, millis) = (owner.partition, apart.as_millis() as u64);
+            self.oracle.fail(Failure::StoppedAgain { partition, delivery: source, millis });
         }
     }
 

@@ -83,7 +83,7 @@ impl Mutation {
     }
 
     /// All of them.
-    pub const ALL: [Mutation; 29] = [
+    pub const ALL: [Mutation; 30] = [
         Self::new("commit_what_is_open", "I1", "a crash loses what was fetched and not done", |r| {
             r.protocol.terminal_before_commit = false;
         }),
@@ -167,6 +167,14 @@ impl Mutation {
         Self::new("blamed_at_once", "I16", "a process that is killed takes an innocent one with it", |r| {
             r.protocol.trials_repeat = false;
         }),
+        Self::new(
+            "suspects_at_once",
+            "I16",
+            "others are stopped again and again for one that may not go",
+            |r| {
+                r.protocol.suspects_wait = false;
+            },
+        ),
         Self::new("trials_side_by_side", "I16", "a death is blamed on what another partition tried", |r| {
             r.driver.one_tries = false;
         }),

@@ -74,6 +74,8 @@ pub(super) struct Owner {
     pub(super) flying: BTreeMap<Source, (usize, Timestamp)>,
     /// Where the commit stands with something open behind it, and since when, produces working.
     pub(super) pinned: Option<(u64, Timestamp)>,
+    /// For which suspect everything else of the process was last stopped, and when, until that one is attempted.
+    pub(super) alone_for: Option<(Source, Timestamp)>,
 }
 
 impl Owner {
@@ -103,6 +105,7 @@ impl Owner {
             timer: None,
             flying: BTreeMap::new(),
             pinned: None,
+            alone_for: None,
         }
     }
 
