@@ -47,6 +47,6 @@ mod rule;
 
 pub use document::{BodyState, Document};
 pub use error::{EvalError, FilterError};
-pub use explain::{AlternativeExplanation, ClauseExplanation, Explanation, Seen};
+pub use explain::{ClauseExplanation, Explanation, Part, Seen, What};
 pub use filter::Filter;
 pub use limits::Limits;

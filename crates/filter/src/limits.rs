@@ -85,6 +85,15 @@ pub const EXPLAIN_STEPS_MAX: u32 = 10 * STEPS_MAX;
 /// Most alternatives (conjunctions) an explanation lists; more cannot be read.
 pub const EXPLAINED_ALTERNATIVES_MAX: usize = 32;
 
+/// Most clauses an explanation shows, of all alternatives together.
+pub const EXPLAINED_CLAUSES_MAX: usize = 200;
+
+/// Deepest nesting that an explanation shows: twice as many levels of JSON, half of what common readers take.
+pub const EXPLAINED_DEPTH_MAX: usize = 24;
+
+/// Most paths of one clause that an explanation shows the values of.
+pub const EXPLAINED_PATHS_MAX: usize = 4;
+
 /// Most values of a path an explanation shows.
 pub const EXPLAINED_VALUES_MAX: usize = 10;
 

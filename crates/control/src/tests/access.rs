@@ -95,7 +95,7 @@ async fn without_an_operator_there_is_no_service() {
         Arc::clone(&setting.log),
         Arc::new(|url: &str| Ok(url.to_owned())),
         setting.sizer.clone(),
-        setting.metrics.mailbox.clone(),
+        &setting.metrics,
     );
     assert!(matches!(nobody, Err(crate::Error::NoOperator)));
 }

@@ -3,9 +3,11 @@
 mod access;
 mod apply;
 mod classes;
+mod explain;
 mod integrations;
 mod journaled;
 mod mailboxes;
+mod measured;
 mod parked;
 mod pause;
 mod resources;
@@ -99,7 +101,7 @@ async fn setting_with(change: impl FnOnce(&mut Config)) -> Setting {
         Arc::clone(&log),
         Arc::new(https),
         sizer.clone(),
-        metrics.mailbox.clone(),
+        &metrics,
     )
     .expect("a service");
     Setting { router: service.router(), service, directory, log, sizer, metrics, stop, _folder: folder }

@@ -6,6 +6,17 @@ use serde_json::{Value, json};
 
 use super::{HEADER, KEY, SECRET, TOKEN, document, log_lines, setting};
 
+/// A54: the query of a URL is often a key; who set it up knows it.
+#[tokio::test]
+async fn a54_the_query_of_an_endpoints_url_is_not_shown() {
+    let setting = setting().await;
+    let mut setup = document();
+    setup["tenants"][0]["apps"][0]["endpoints"][0]["url"] = json!("https://shop.example/in?key=Zm9v&x=1");
+    setting.apply(&json!({ "setup": setup })).await;
+    let main = setting.get("/v1/tenants/acme/endpoints/main").await.json();
+    assert_eq!(main["url"], "https://shop.example/in?…");
+}
+
 #[tokio::test]
 async fn everything_can_be_read_and_deleted() {
     let setting = setting().await;

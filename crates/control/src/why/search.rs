@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::Looked;
 use crate::config::Pipeline;
 use crate::journal::{Journal, JournalHead, first_place};
-use crate::reading::{Budget, Ended, Part, read};
+use crate::reading::{Budget, Ended, Part, may_hold, read};
 use crate::status::Ask;
 use crate::waiting::{Head, Subject, head, is_parked};
 
@@ -179,18 +179,12 @@ impl Search<'_> {
 
     /// The content of a journal record, when it is this delivery's.
     fn content(&self, record: &StoredRecord) -> Option<Content> {
-        if !self.may_hold(&record.value) {
+        if !may_hold(&record.value, self.id.as_bytes()) {
             return None;
         }
         let (mailbox, source, delivery) = parked_in(record)?;
         let written_at = record.appended_at;
         (delivery.id == self.id).then_some(Content { mailbox, source, delivery, written_at })
-    }
-
-    /// Whether the id is in the record: cheaper than to read it, and almost none passes that is not this delivery's.
-    fn may_hold(&self, record: &Bytes) -> bool {
-        let id = self.id.as_bytes();
-        record.windows(id.len()).any(|bytes| bytes[0] == id[0] && bytes == id)
     }
 
     /// Counts what goes before a parked delivery, and finds the one that goes first.
@@ -254,7 +248,7 @@ impl Search<'_> {
                 return ControlFlow::Continue(());
             }
             let mine = || decode_delivery(&record.value).ok().filter(|delivery| delivery.id == self.id);
-            let mine = if self.may_hold(&record.value) { mine() } else { None };
+            let mine = if may_hold(&record.value, self.id.as_bytes()) { mine() } else { None };
             let before = counts.entry(record.key.clone()).or_default();
             let Some(delivery) = mine else {
                 *before += 1;
@@ -287,7 +281,7 @@ impl Search<'_> {
             let mut first = None;
             ended = read(self.readers, part, step.clone(), &mut budget, |record| {
                 first.get_or_insert(record.appended_at);
-                if self.may_hold(&record.value)
+                if may_hold(&record.value, self.id.as_bytes())
                     && let Ok(attempt) = decode_attempt(&record.value)
                     && attempt.delivery == self.id
                 {

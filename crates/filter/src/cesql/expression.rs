@@ -181,25 +181,6 @@ impl Expr {
         }
     }
 
-    /// It joins truths by AND only.
-    pub(crate) fn is_conjunction(&self) -> bool {
-        match &self.kind {
-            Kind::Chain(first, rest) if self.is_logic() => {
-                rest.iter().all(|(op, operand)| *op == Binary::And && operand.is_conjunction())
-                    && first.is_conjunction()
-            }
-            _ => !self.is_logic(),
-        }
-    }
-
-    /// What of the event it looks at first.
-    pub(crate) fn first_reference(&self) -> Option<&Reference> {
-        match &self.kind {
-            Kind::Reference(reference) | Kind::Exists(reference) => Some(reference),
-            _ => self.children().find_map(Expr::first_reference),
-        }
-    }
-
     /// Literals, attributes and paths in it.
     pub(crate) fn count_values(&self) -> usize {
         let own = match &self.kind {

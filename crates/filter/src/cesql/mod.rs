@@ -41,9 +41,9 @@ mod value;
 use std::ops::Range;
 
 pub(crate) use evaluate::{Evaluator, keys_of};
-pub(crate) use expression::{Expr, Kind, Reference, Type};
+pub(crate) use expression::{Binary, Expr, Kind, Reference, Type};
 pub(crate) use lower::lower;
-pub(crate) use value::{Problem, Value};
+pub(crate) use value::Value;
 
 use crate::error::FilterError;
 use crate::limits::Limits;

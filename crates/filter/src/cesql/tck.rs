@@ -5,7 +5,8 @@ use std::path::Path;
 use mailrail_types::{Attribute, AttributeValue, Attributes};
 use serde_yaml_ng::{Mapping, Value as Yaml};
 
-use super::{Evaluator, Expression, Problem, Value};
+use super::value::Problem;
+use super::{Evaluator, Expression, Value};
 use crate::document::Document;
 use crate::evaluate::Budget;
 use crate::limits::{Limits, STEPS_MAX};

@@ -4,10 +4,8 @@
 //! where they say exactly the same.
 
 mod alternatives;
-mod explain;
 
 pub(crate) use alternatives::{Alternatives, Drafting, Truth};
-pub(crate) use explain::explain_rule;
 
 use crate::cesql::{self, Evaluator, Expression, Reference};
 use crate::document::Document;
@@ -145,7 +143,8 @@ impl Rule {
 }
 
 impl AttributeTest {
-    fn accepts(&self, text: &str) -> bool {
+    /// The text of an attribute passes.
+    pub(crate) fn accepts(&self, text: &str) -> bool {
         match self.how {
             How::Exact => *text == *self.operand,
             How::Prefix => text.starts_with(&*self.operand),
