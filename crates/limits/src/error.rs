@@ -65,6 +65,11 @@ impl Error {
         }
     }
 
+    /// Whether the server is not the one that takes writes any more: the address may lead to another one by now.
+    pub(crate) fn is_of_a_replica(&self) -> bool {
+        matches!(self, Self::Refused(code) if code == "READONLY" || code == "MASTERDOWN")
+    }
+
     /// Whether it says something about the store as a whole, and may have cost the caller time, rather than about one
     /// counter of it.
     #[must_use]

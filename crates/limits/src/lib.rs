@@ -37,7 +37,7 @@ pub use leases::{
 };
 pub use local::{COUNTERS_MAX as LOCAL_COUNTERS_MAX, LocalWindows};
 pub use port::{HeldWidth, Stored, Windows, Write};
-pub use redis::RedisWindows;
+pub use redis::{RedisWindows, WhenFull, when_full};
 pub use route::{Reason, Routed, Width};
 pub use sizer::{
     CACHED_FOR, COUNTERS_MAX, Clock, Counts, FLUSH_EVERY, PAUSE_AFTER_FAILURE, READ_BUDGET, Sizer, Sizing,

@@ -14,12 +14,15 @@ for i = 1, gives do redis.call('ZREM', KEYS[1], ARGV[10 + i]) end
 -- Asked before without an answer that arrived.
 for i = 1, takes do redis.call('ZREM', KEYS[1], ARGV[to_take + i]) end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+-- Further ahead than a term: the clock was set back, or the server is another one. From here on it is a term.
+local far = 1e15
+local ahead = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', now + term), string.format('(%.0f', far))
+for i = 1, #ahead do redis.call('ZADD', KEYS[1], now + term, ahead[i]) end
 local unknown = 0
 for i = 1, renews do unknown = unknown + redis.call('ZADD', KEYS[1], now + term, ARGV[to_renew + i]) end
 
 -- The mark says since when the recipient is known. In the same key, so that it is lost with the leases; never expired.
-local far = 1e15
-local known_since = tonumber(redis.call('ZSCORE', KEYS[1], 'known') or far + now) - far
+local known_since = math.min(tonumber(redis.call('ZSCORE', KEYS[1], 'known') or far + now) - far, now)
 redis.call('ZADD', KEYS[1], far + known_since, 'known')
 redis.call('PEXPIRE', KEYS[1], mark_kept)
 local young = now - known_since < term
@@ -32,14 +35,15 @@ for i = 1, #queue, 2 do
   first, last = tonumber(first), tonumber(last)
   if queue[i] == me then
     since = first or math.huge
-  elseif not last or last + wait_kept < now then
+    if since > time[1] * 1e6 + time[2] then since = math.huge end
+  elseif not last or last + wait_kept < now or last > now then
     redis.call('HDEL', KEYS[2], queue[i])
   end
 end
 for i = 1, #queue, 2 do
   local first, last = string.match(queue[i + 1], '^(%d+) (%d+)$')
   first, last = tonumber(first), tonumber(last)
-  if queue[i] ~= me and last and last + wait_kept >= now then
+  if queue[i] ~= me and last and last <= now and last + wait_kept >= now then
     others = others + 1
     if first < since or (first == since and queue[i] < me) then before = before + 1 end
   end

@@ -19,6 +19,8 @@ pub(super) struct Standing {
     pub(super) is_away: bool,
     /// The store may not know of all leases that are in use.
     pub(super) is_in_doubt: bool,
+    /// The store was away not long ago: for others it may still be.
+    pub(super) is_back: bool,
 }
 
 impl Standing {
@@ -47,6 +49,7 @@ struct State {
     began: Option<Instant>,
     failed_at: Option<Instant>,
     doubt_until: Option<Instant>,
+    back_until: Option<Instant>,
 }
 
 impl Fleet {
@@ -56,7 +59,7 @@ impl Fleet {
 
     pub(super) fn standing(&self, now: Instant) -> Standing {
         if !self.is_shared {
-            return Standing { processes: Some(1), is_away: false, is_in_doubt: false };
+            return Standing { processes: Some(1), is_away: false, is_in_doubt: false, is_back: false };
         }
         let state = self.lock();
         // The others need as long as that to find the store again, and to be in the count.
@@ -64,7 +67,13 @@ impl Fleet {
         let processes = known.then(|| state.seen.iter().map(|(_, count)| *count).max()).flatten();
         let failing = state.failed_at.is_some_and(|at| now < at + 2 * self.terms.retry_after);
         let doubted = state.doubt_until.is_none_or(|until| now < until);
-        Standing { processes, is_away: failing, is_in_doubt: doubted || state.failed_at.is_some() }
+        let back = state.failed_at.is_some() || state.back_until.is_some_and(|until| now < until);
+        Standing {
+            processes,
+            is_away: failing,
+            is_in_doubt: doubted || state.failed_at.is_some(),
+            is_back: back,
+        }
     }
 
     /// Whether the store does not answer, as far as is known.
@@ -103,6 +112,7 @@ impl Fleet {
             state.seen.push_back((now, most));
         }
         state.doubt_until = Some(now + self.terms.term);
+        state.back_until = state.doubt_until;
         true
     }
 

@@ -61,6 +61,7 @@ impl Leases {
             for recipient in all {
                 self.start_exchange(&recipient);
             }
+            self.lates().forget(now);
             let standing = self.inner.fleet.standing(now);
             let on_share = standing.is_in_doubt || standing.is_away;
             self.inner.metrics.on_share.set(i64::from(on_share && !standing.is_alone()));

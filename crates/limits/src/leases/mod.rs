@@ -11,6 +11,7 @@
 
 mod fleet;
 mod keeping;
+mod late;
 mod lease;
 mod local;
 mod pool;
@@ -31,6 +32,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use self::fleet::Fleet;
+use self::late::Lates;
 pub use self::lease::Lease;
 pub use self::local::LocalLeases;
 use self::pool::{Offer, Pool};
@@ -69,6 +71,8 @@ struct Inner {
     /// Those that something is known of. One that nothing is known of is forgotten: there are about as many as requests are
     /// open and deliveries wait.
     pools: Mutex<HashMap<Recipient, Pool>>,
+    /// Answers about rates that come late.
+    lates: Mutex<Lates>,
     on_free: OnceLock<OnFree>,
     metrics: LimitsMetrics,
     logged_at: Mutex<Option<Instant>>,
@@ -88,6 +92,7 @@ impl Leases {
                 numbers: AtomicU64::new(0),
                 fleet,
                 pools: Mutex::default(),
+                lates: Mutex::default(),
                 on_free: OnceLock::new(),
                 metrics,
                 logged_at: Mutex::default(),
@@ -196,6 +201,10 @@ impl Leases {
 
     fn count(&self, outcome: &'static str) {
         self.inner.metrics.asks.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    fn lates(&self) -> MutexGuard<'_, Lates> {
+        self.inner.lates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pools(&self) -> MutexGuard<'_, HashMap<Recipient, Pool>> {

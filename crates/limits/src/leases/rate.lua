@@ -7,6 +7,12 @@ local interval, tolerance, wait_max = tonumber(ARGV[1]), tonumber(ARGV[2]), tonu
 local used = redis.call('HMGET', KEYS[1], 'next', 'given')
 local next = math.max(tonumber(used[1] or 0) or 0, now)
 local given = tonumber(used[2] or 0) or 0
+-- Further ahead than it ever comes: the clock was set back, or the server is another one.
+if next > now + tolerance + interval then
+  next = now + tolerance + interval
+  redis.call('HSET', KEYS[1], 'next', string.format('%.0f', next))
+end
+if given > now + wait_max then given = 0 end
 if next - now <= tolerance then
   redis.call('HSET', KEYS[1], 'next', string.format('%.0f', next + interval))
   redis.call('PEXPIRE', KEYS[1], math.ceil((next - now + tolerance) / 1000) + 60000)

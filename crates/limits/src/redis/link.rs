@@ -63,7 +63,11 @@ impl Link {
             Ok(answers) => answers.iter().find_map(|it| it.as_ref().err().filter(|it| it.is_outage())),
             Err(error) => Some(error),
         };
+        let is_of_a_replica =
+            answers.iter().flatten().any(|it| it.as_ref().is_err_and(Error::is_of_a_replica));
         asked.verdict = match failed {
+            // A connection stays with its server when that becomes a replica: the address is to be looked up again.
+            _ if is_of_a_replica && !repairs_itself => Verdict::Broken,
             Some(Error::NoAnswer(_)) if !repairs_itself => Verdict::Broken,
             Some(_) => Verdict::Silent,
             None => Verdict::Answered,

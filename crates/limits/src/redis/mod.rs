@@ -1,6 +1,7 @@
 //! Counters in Redis: one server, or a cluster.
 
 mod commands;
+mod eviction;
 mod link;
 mod server;
 
@@ -10,6 +11,7 @@ use async_trait::async_trait;
 use mailrail_types::Timestamp;
 
 use self::commands::Keys;
+pub use self::eviction::{WhenFull, when_full};
 pub(crate) use self::link::Link;
 use self::server::Server;
 use crate::{Counter, Error, Stored, Windows, Write};

@@ -7,6 +7,7 @@
 mod bench;
 mod cluster;
 mod contract;
+mod eviction;
 mod failures;
 mod leases;
 mod servers;

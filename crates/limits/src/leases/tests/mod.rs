@@ -34,6 +34,8 @@ struct Scripted {
     mode: Mutex<Mode>,
     processes: AtomicU32,
     exchanges: AtomicUsize,
+    /// Requests of a rate that were asked for.
+    rates: AtomicUsize,
 }
 
 impl Scripted {
@@ -43,6 +45,7 @@ impl Scripted {
             mode: Mutex::new(Mode::Sound),
             processes: AtomicU32::new(processes),
             exchanges: AtomicUsize::new(0),
+            rates: AtomicUsize::new(0),
         })
     }
 
@@ -77,6 +80,7 @@ impl LeaseStore for Scripted {
     }
 
     async fn take_rate(&self, _recipient: &Recipient, per_second: u32) -> Result<Duration, Error> {
+        self.rates.fetch_add(1, Ordering::Relaxed);
         self.behave(Duration::from_secs(u64::from(per_second == 1))).await
     }
 

@@ -1,6 +1,7 @@
 //! With a store that does not answer, or answers something else.
 
 use super::*;
+use crate::leases::late::RECIPIENTS_MAX;
 
 /// Whatever fails: the share, from the moment that it is noticed, and all again after it is over.
 #[tokio::test(start_paused = true)]
@@ -142,8 +143,60 @@ async fn a37_whatever_fails_a_process_has_its_share_of_a_rate() {
         assert_eq!(process.leases.admit(&endpoint(), 1).await, Admission::Wait(Duration::from_secs(1)));
         store.set(mode.clone());
         let began = Instant::now();
-        assert_eq!(process.leases.admit(&endpoint(), 40).await, Admission::Share(10), "{mode:?}");
+        let mut first = process.leases.admit(&endpoint(), 40).await;
+        while let Admission::Wait(wait) = first {
+            assert!(wait <= Duration::from_millis(50), "{mode:?}: {wait:?}");
+            sleep(wait).await;
+            first = process.leases.admit(&endpoint(), 40).await;
+        }
+        assert_eq!(first, Admission::Share(10), "{mode:?}");
+        assert!(began.elapsed() <= Duration::from_millis(600), "{mode:?}: {:?}", began.elapsed());
+        let began = Instant::now();
         assert_eq!(process.leases.admit(&endpoint(), 3).await, Admission::Share(1), "{mode:?}: at least one");
-        assert!(began.elapsed() <= Duration::from_millis(102), "{mode:?}: {:?}", began.elapsed());
+        assert_eq!(began.elapsed(), Duration::ZERO, "{mode:?}: nobody waits for what is known to be away");
+        // Others may be away still, and count for themselves.
+        store.set(Mode::Sound);
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(process.leases.admit(&endpoint(), 40).await, Admission::Share(10), "{mode:?}");
+        assert_eq!(process.leases.admit(&endpoint(), 1).await, Admission::Wait(Duration::from_secs(1)));
+        sleep(Duration::from_secs(20)).await;
+        assert_eq!(process.leases.admit(&endpoint(), 40).await, Admission::Go, "{mode:?}");
     }
+}
+
+/// Slow is not away: nobody goes uncounted, and what was counted is not lost.
+#[tokio::test(start_paused = true)]
+async fn a37_a_slow_store_lets_nobody_go_that_it_did_not_count() {
+    let store = Scripted::of(4);
+    let process = Process::settled(&store).await;
+    store.set(Mode::Late(Duration::from_millis(120)));
+    let (mut gone, began) = (0, Instant::now());
+    for _ in 0..20 {
+        let mut admission = process.leases.admit(&endpoint(), 40).await;
+        while let Admission::Wait(wait) = admission {
+            sleep(wait).await;
+            admission = process.leases.admit(&endpoint(), 40).await;
+        }
+        assert_eq!(admission, Admission::Go);
+        gone += 1;
+        let counted = store.rates.load(Ordering::Relaxed);
+        assert!(gone <= counted, "{gone} went, {counted} were counted");
+    }
+    assert!(began.elapsed() <= Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(process.metrics.on_share.get(), 0);
+}
+
+/// So many answers are late that one more cannot be waited for: whoever asked counts for itself, and does not ask for ever.
+#[tokio::test(start_paused = true)]
+async fn a37_an_answer_that_cannot_be_waited_for_is_a_share() {
+    let store = Scripted::of(4);
+    let process = Process::settled(&store).await;
+    for number in 0..RECIPIENTS_MAX {
+        let other = Recipient { endpoint: format!("e-{number}").parse().expect("id"), ..endpoint() };
+        assert!(process.leases.lates().expect(&other));
+    }
+    store.set(Mode::Late(Duration::from_millis(120)));
+    assert_eq!(process.leases.admit(&endpoint(), 40).await, Admission::Share(10));
+    store.set(Mode::Sound);
+    assert_eq!(process.leases.admit(&endpoint(), 40).await, Admission::Go);
 }

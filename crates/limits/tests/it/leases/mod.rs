@@ -4,6 +4,8 @@ mod cluster;
 mod contract;
 mod failures;
 mod processes;
+mod proxy;
+mod wires;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
