@@ -17,7 +17,7 @@ pub struct Event {
     pub ordering_key: Option<String>,
     /// The raw payload.
     pub body: Bytes,
-    /// W3C trace context of the request that brought it.
+    /// W3C trace context: that of the last stage's span when the event is traced, else what its producer sent.
     pub trace: Option<TraceContext>,
     /// How it came, when it is a third party's webhook that is forwarded as it is.
     pub forwarded: Option<Box<Forwarded>>,
@@ -109,7 +109,7 @@ impl Attributes {
 /// W3C trace context, carried in records so that one trace spans both stages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
-    /// `traceparent`, validated when it was taken in.
+    /// `traceparent`, version 00; valid when it was taken in.
     pub traceparent: String,
     /// `tracestate`, or empty.
     pub tracestate: String,

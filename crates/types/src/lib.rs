@@ -35,7 +35,10 @@ pub use id::{
 pub use integration::{Integration, Provider, ShedRule};
 pub use mailbox::{Mailbox, MailboxKey, PartitionCount, SourceMailbox};
 pub use permission::{PERMISSION_ATTRIBUTE, PERMISSION_MAX_CHARS, PERMISSIONS_MAX};
-pub use redrive::{LetterFilter, LetterRange, RedriveBatch, RedriveEntry, Redriven, ReplayOrder, ReplayStep};
+pub use redrive::{
+    LetterFilter, LetterRange, RedriveBatch, RedriveEntry, Redriven, ReplayOrder, ReplayStep, Unsent,
+    UnsentReason,
+};
 pub use setup::{
     ApiKey, App, Endpoint, EventType, FilterLanguage, FilterSource, HeaderError, IN_FLIGHT_MAX, JsonPath,
     JsonPathError, RATE_PER_SECOND_MAX, Secret, Subscription, Tenant, check_header,

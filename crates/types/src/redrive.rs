@@ -108,8 +108,48 @@ pub struct ReplayStep {
     pub skipped: u64,
     /// Records that are no letters that this version can read.
     pub unreadable: u64,
-    /// Letters that could not be put back: gone from the log meanwhile, or larger than it takes.
-    pub failed: u64,
+}
+
+/// Why a letter of a batch was not put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UnsentReason {
+    /// It is larger than the log takes now. It stays a dead letter that was not redriven.
+    TooLarge,
+    /// The letter itself is deleted meanwhile.
+    Gone,
+    /// Nobody can say any more whether it was put back: what would show it is deleted, or too far back. It counts as redriven, so that
+    /// nothing goes twice unless somebody says so.
+    Undecided,
+}
+
+impl UnsentReason {
+    /// All reasons.
+    pub const ALL: [UnsentReason; 3] = [UnsentReason::TooLarge, UnsentReason::Gone, UnsentReason::Undecided];
+
+    /// The stable code.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            UnsentReason::TooLarge => "too_large",
+            UnsentReason::Gone => "gone",
+            UnsentReason::Undecided => "undecided",
+        }
+    }
+
+    /// The reason of a code.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.code() == code)
+    }
+}
+
+/// A letter of a batch that was not put back, or may not have been.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unsent {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// Why.
+    pub reason: UnsentReason,
 }
 
 /// An entry of the ledger of redrives, which is one partition: whoever reads it to its end knows what was put back.
@@ -138,6 +178,15 @@ pub enum RedriveEntry {
         step: ReplayStep,
         /// The letters.
         batch: RedriveBatch,
+    },
+    /// The letters of the batch that was being put back are put back, but for these.
+    Settled {
+        /// The replay.
+        replay: ReplayId,
+        /// Who says so.
+        runner: String,
+        /// Those that are not.
+        unsent: Vec<Unsent>,
     },
     /// It went on without a letter to put back.
     Passed {
@@ -176,6 +225,7 @@ impl RedriveEntry {
             RedriveEntry::Ordered(order) => order.replay,
             RedriveEntry::Claimed { replay, .. }
             | RedriveEntry::Sending { replay, .. }
+            | RedriveEntry::Settled { replay, .. }
             | RedriveEntry::Passed { replay, .. }
             | RedriveEntry::Cancelled { replay, .. }
             | RedriveEntry::Ended { replay, .. } => *replay,

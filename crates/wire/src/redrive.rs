@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use mailrail_types::{
     DeadReason, DeliveryId, EndpointId, LetterFilter, LetterRange, RedriveBatch, RedriveEntry, Redriven,
-    ReplayId, ReplayOrder, ReplayStep, TenantId, Timestamp,
+    ReplayId, ReplayOrder, ReplayStep, TenantId, Timestamp, Unsent, UnsentReason,
 };
 use prost::Message;
 
@@ -28,6 +28,10 @@ pub fn encode_redrive(entry: &RedriveEntry) -> Bytes {
             step: Some(written_step(step)),
             deliveries_from: batch.deliveries_from,
             letters: batch.letters.iter().map(letter).collect(),
+        }),
+        RedriveEntry::Settled { runner, unsent, .. } => Kind::Settled(pb::Settled {
+            runner: runner.clone(),
+            unsent: unsent.iter().map(written_unsent).collect(),
         }),
         RedriveEntry::Passed { runner, step, .. } => {
             Kind::Passed(pb::Passed { runner: runner.clone(), step: Some(written_step(step)) })
@@ -66,6 +70,10 @@ pub fn decode_redrive(record: &Bytes) -> Result<RedriveEntry, Error> {
             let batch =
                 RedriveBatch { partition: step.partition, deliveries_from: m.deliveries_from, letters };
             RedriveEntry::Sending { replay, runner: m.runner, step, batch }
+        }
+        Kind::Settled(m) => {
+            let unsent = m.unsent.iter().map(read_unsent).collect::<Result<_, _>>()?;
+            RedriveEntry::Settled { replay, runner: m.runner, unsent }
         }
         Kind::Passed(m) => RedriveEntry::Passed { replay, runner: m.runner, step: read_step(m.step)? },
         Kind::Cancelled(m) => RedriveEntry::Cancelled { replay, by: m.by, at: Timestamp(m.at_ms) },
@@ -130,13 +138,23 @@ fn redriven(m: &pb::Letter) -> Result<Redriven, Error> {
     Ok(Redriven { delivery, redrives: m.redrives, offset: m.offset })
 }
 
+fn written_unsent(unsent: &Unsent) -> pb::Unsent {
+    pb::Unsent { delivery: unsent.delivery.as_bytes().to_vec(), reason: unsent.reason.code().to_owned() }
+}
+
+fn read_unsent(m: &pb::Unsent) -> Result<Unsent, Error> {
+    let delivery = DeliveryId::from_bytes(id16("unsent.delivery", &m.delivery)?);
+    let reason = UnsentReason::from_code(&m.reason);
+    Ok(Unsent { delivery, reason: reason.ok_or_else(|| Error::field("unsent.reason", "an unknown code"))? })
+}
+
 fn written_step(step: &ReplayStep) -> pb::Step {
-    let ReplayStep { partition, next, skipped, unreadable, failed } = *step;
-    pb::Step { partition, next, skipped, unreadable, failed }
+    let ReplayStep { partition, next, skipped, unreadable } = *step;
+    pb::Step { partition, next, skipped, unreadable }
 }
 
 fn read_step(m: Option<pb::Step>) -> Result<ReplayStep, Error> {
-    let pb::Step { partition, next, skipped, unreadable, failed } =
+    let pb::Step { partition, next, skipped, unreadable } =
         m.ok_or_else(|| Error::field("step", "missing"))?;
-    Ok(ReplayStep { partition, next, skipped, unreadable, failed })
+    Ok(ReplayStep { partition, next, skipped, unreadable })
 }

@@ -30,7 +30,7 @@ fn order() -> ReplayOrder {
 }
 
 fn step() -> ReplayStep {
-    ReplayStep { partition: 5, next: 17, skipped: 1, unreadable: 2, failed: 3 }
+    ReplayStep { partition: 5, next: 17, skipped: 1, unreadable: 2 }
 }
 
 fn entries() -> Vec<RedriveEntry> {
@@ -48,6 +48,14 @@ fn entries() -> Vec<RedriveEntry> {
             runner: runner.clone(),
             step: step(),
             batch: RedriveBatch { partition: 5, deliveries_from: 1 << 40, letters },
+        },
+        RedriveEntry::Settled { replay, runner: runner.clone(), unsent: Vec::new() },
+        RedriveEntry::Settled {
+            replay,
+            runner: runner.clone(),
+            unsent: UnsentReason::ALL
+                .map(|reason| Unsent { delivery: DeliveryId::from_bytes([9; 16]), reason })
+                .to_vec(),
         },
         RedriveEntry::Passed { replay, runner: runner.clone(), step: step() },
         RedriveEntry::Cancelled { replay, by: "bob".into(), at },

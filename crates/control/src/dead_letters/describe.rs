@@ -4,6 +4,7 @@ use bytes::Bytes;
 use mailrail_log::{ORIGIN_HEADER, PROBLEM_HEADER, StoredRecord};
 use mailrail_types::{Attempt, Attributes, DeadLetter, Event, Timestamp};
 
+use super::ledger::Standing;
 use super::letters::Read;
 use super::shapes::{AttemptFacts, LetterFacts, LetterMore, LetterSummary, Payload, QuarantinedRecord};
 
@@ -15,18 +16,18 @@ pub(super) fn summary(
     at: Timestamp,
     bytes: usize,
     letter: &Read,
-    redriven: impl FnOnce(&DeadLetter) -> Option<bool>,
+    standing: impl FnOnce(&DeadLetter) -> Option<Standing>,
 ) -> LetterSummary {
     LetterSummary {
         position: format!("{partition}:{offset}"),
         written_at_ms: at.millis(),
         bytes: bytes as u64,
         problem: letter.as_ref().err().cloned(),
-        letter: letter.as_deref().ok().map(|letter| facts(letter, redriven(letter))),
+        letter: letter.as_deref().ok().map(|letter| facts(letter, standing(letter))),
     }
 }
 
-fn facts(letter: &DeadLetter, redriven: Option<bool>) -> LetterFacts {
+fn facts(letter: &DeadLetter, standing: Option<Standing>) -> LetterFacts {
     let delivery = &letter.delivery;
     LetterFacts {
         delivery: delivery.id.to_string(),
@@ -41,7 +42,8 @@ fn facts(letter: &DeadLetter, redriven: Option<bool>) -> LetterFacts {
         attempts: delivery.history.attempts,
         last_status: delivery.history.last_status,
         redrives: delivery.history.redrives,
-        redriven,
+        redriven: standing.map(|it| it != Standing::Dead),
+        undecided: standing == Some(Standing::Undecided),
     }
 }
 

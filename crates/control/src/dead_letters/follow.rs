@@ -1,6 +1,6 @@
 //! The ledger as it stands in the log: read to its end, and written to.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,6 +126,7 @@ impl Follower {
         let own = match &entry {
             RedriveEntry::Claimed { runner, .. }
             | RedriveEntry::Sending { runner, .. }
+            | RedriveEntry::Settled { runner, .. }
             | RedriveEntry::Passed { runner, .. }
             | RedriveEntry::Ended { runner, .. } => runner.starts_with(&self.runner),
             // Said by nobody who carries a replay on.
@@ -177,6 +178,8 @@ impl Follower {
             self.kept.pop_front();
         }
         let Some(before) = before else { return Ok(()) };
+        let kept: HashSet<ReplayId> = self.kept.iter().map(|entry| entry.replay).collect();
+        self.ledger.keep_replays(|replay| kept.contains(replay));
         answer(self.timeout, self.log.trim(&self.topic, PARTITION, before)).await
     }
 }

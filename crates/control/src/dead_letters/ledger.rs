@@ -6,7 +6,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use mailrail_types::{DeliveryId, RedriveBatch, RedriveEntry, ReplayId, ReplayOrder, ReplayStep, Timestamp};
+use mailrail_types::{
+    DeliveryId, RedriveBatch, RedriveEntry, ReplayId, ReplayOrder, ReplayStep, Timestamp, Unsent,
+    UnsentReason,
+};
+
+/// Letters of a replay that are remembered by name because they were not put back: as many as a filter can name.
+const UNSENT_MAX: usize = mailrail_types::LetterFilter::IDS_MAX;
 
 /// What the ledger says.
 #[derive(Debug, Default)]
@@ -25,13 +31,18 @@ pub(super) struct Replay {
     pub(super) runner: String,
     pub(super) cancelled: Option<(String, Timestamp)>,
     pub(super) ended_at: Option<Timestamp>,
-    /// Letters that were put back, those that could not be included.
+    /// Letters that were put back.
     pub(super) sent: u64,
     pub(super) skipped: u64,
     pub(super) unreadable: u64,
-    pub(super) failed: u64,
+    /// How many were not, by why.
+    pub(super) unsent: BTreeMap<UnsentReason, u64>,
+    /// The first of them, with the partition and offset of each.
+    pub(super) unsent_letters: Vec<(u32, u64, Unsent)>,
     /// The batch that may be written only in part: its runner has not said anything since.
     pub(super) open: Option<RedriveBatch>,
+    /// What was known of its letters before it: what holds again of those that are not put back.
+    before: HashMap<DeliveryId, PutBack>,
     /// By partition, where it goes on.
     next: BTreeMap<u32, u64>,
 }
@@ -45,6 +56,19 @@ struct PutBack {
     /// Where its letter stood.
     partition: u32,
     offset: u64,
+    /// Whether it arrived is not known.
+    is_undecided: bool,
+}
+
+/// What is known of a letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It was not put back.
+    Dead,
+    /// It was.
+    PutBack,
+    /// It was to be, and whether it was is not known.
+    Undecided,
 }
 
 impl Ledger {
@@ -69,18 +93,19 @@ impl Ledger {
             }
             RedriveEntry::Passed { runner, step, .. } if replay.runner == runner => replay.go_on(&step, None),
             RedriveEntry::Ended { runner, at, .. } if replay.runner == runner => {
-                replay.open = None;
+                replay.close();
                 replay.ended_at = Some(at);
             }
             RedriveEntry::Sending { runner, step, batch, .. } if replay.takes(&runner, &batch) => {
-                for letter in &batch.letters {
-                    let (redrives, partition, offset) = (letter.redrives, batch.partition, letter.offset);
-                    self.put_back
-                        .insert(letter.delivery, PutBack { redrives, replay: id, partition, offset });
-                }
                 replay.go_on(&step, Some(batch));
+                replay.write_down(&mut self.put_back);
+            }
+            // One that is there twice finds nothing open.
+            RedriveEntry::Settled { runner, unsent, .. } if replay.runner == runner => {
+                replay.settle(&unsent, &mut self.put_back);
             }
             RedriveEntry::Claimed { .. }
+            | RedriveEntry::Settled { .. }
             | RedriveEntry::Passed { .. }
             | RedriveEntry::Ended { .. }
             | RedriveEntry::Sending { .. } => {
@@ -90,8 +115,17 @@ impl Ledger {
     }
 
     /// Whether this letter was put back: the one that the delivery left after it had been redriven so often.
+    pub(super) fn standing(&self, delivery: DeliveryId, redrives: u32) -> Standing {
+        match self.put_back.get(&delivery).filter(|it| it.redrives > redrives) {
+            None => Standing::Dead,
+            Some(it) if it.is_undecided => Standing::Undecided,
+            Some(_) => Standing::PutBack,
+        }
+    }
+
+    /// Whether this letter was put back, or nobody can say that it was not.
     pub(super) fn was_put_back(&self, delivery: DeliveryId, redrives: u32) -> bool {
-        self.put_back.get(&delivery).is_some_and(|it| it.redrives > redrives)
+        self.standing(delivery, redrives) != Standing::Dead
     }
 
     /// Whether `replay` should put this letter back: each delivery once in a replay, and each letter once in all replays,
@@ -133,6 +167,12 @@ impl Ledger {
         self.order.iter().rev().filter_map(|id| self.replays.get(id))
     }
 
+    /// Forgets replays of which nothing is in the log any more.
+    pub(super) fn keep_replays(&mut self, in_log: impl Fn(&ReplayId) -> bool) {
+        self.order.retain(&in_log);
+        self.replays.retain(|id, _| in_log(id));
+    }
+
     /// Forgets letters that stood below these offsets of the dead letters: they cannot be redriven any more.
     pub(super) fn forget_below(&mut self, lows: &BTreeMap<u32, u64>) {
         self.put_back.retain(|_, it| lows.get(&it.partition).is_none_or(|low| it.offset >= *low));
@@ -150,8 +190,10 @@ impl Replay {
             sent: 0,
             skipped: 0,
             unreadable: 0,
-            failed: 0,
+            unsent: BTreeMap::new(),
+            unsent_letters: Vec::new(),
             open: None,
+            before: HashMap::new(),
         }
     }
 
@@ -165,9 +207,58 @@ impl Replay {
         *next = step.next.max(*next);
         self.skipped += step.skipped;
         self.unreadable += step.unreadable;
-        self.failed += step.failed;
         self.sent += batch.as_ref().map_or(0, |batch| batch.letters.len() as u64);
+        self.close();
         self.open = batch;
+    }
+
+    /// The letters of the open batch count as put back from here on.
+    fn write_down(&mut self, put_back: &mut HashMap<DeliveryId, PutBack>) {
+        let Some(batch) = &self.open else { return };
+        for letter in &batch.letters {
+            let now = PutBack {
+                redrives: letter.redrives,
+                replay: self.order.replay,
+                partition: batch.partition,
+                offset: letter.offset,
+                is_undecided: false,
+            };
+            if let Some(before) = put_back.insert(letter.delivery, now) {
+                self.before.insert(letter.delivery, before);
+            }
+        }
+    }
+
+    /// The open batch is done, but for some of its letters.
+    fn settle(&mut self, unsent: &[Unsent], put_back: &mut HashMap<DeliveryId, PutBack>) {
+        let Some(batch) = &self.open else { return };
+        for it in unsent {
+            let Some(letter) = batch.letters.iter().find(|letter| letter.delivery == it.delivery) else {
+                continue;
+            };
+            self.sent = self.sent.saturating_sub(1);
+            *self.unsent.entry(it.reason).or_default() += 1;
+            if self.unsent_letters.len() < UNSENT_MAX {
+                self.unsent_letters.push((batch.partition, letter.offset, *it));
+            }
+            match (it.reason, self.before.get(&it.delivery)) {
+                (UnsentReason::Undecided, _) => {
+                    put_back.entry(it.delivery).and_modify(|it| it.is_undecided = true);
+                }
+                (UnsentReason::TooLarge | UnsentReason::Gone, Some(before)) => {
+                    put_back.insert(it.delivery, *before);
+                }
+                (UnsentReason::TooLarge | UnsentReason::Gone, None) => {
+                    put_back.remove(&it.delivery);
+                }
+            }
+        }
+        self.close();
+    }
+
+    fn close(&mut self) {
+        self.open = None;
+        self.before = HashMap::new();
     }
 
     /// Where it goes on: partition, offset, and the end of what it looks at there.

@@ -11,10 +11,12 @@ use mailrail_wire::decode_dead_letter;
 
 use super::describe::{as_payload, more, quarantined, summary};
 use super::follow::Follower;
+use super::ledger::Standing;
 use super::scan::{Cursor, Page, Scan};
 use super::shapes::{LetterCount, LetterDetail, LetterList, QuarantineList, QuarantinedRecord};
 use super::{DeadLetters, Trouble};
 use crate::config::Topic;
+use crate::reading::may_hold;
 
 /// Letters of a page when the caller names no number, and the most.
 pub(super) const PAGE_DEFAULT: usize = 100;
@@ -45,8 +47,8 @@ impl DeadLetters {
         let page = page.await?;
         let ledger = self.ledger_or_not().await;
         let items = page.items.into_iter().map(|(partition, offset, (at, bytes, letter))| {
-            let redriven = |letter: &DeadLetter| ledger.as_ref().map(|it| was_put_back(it, letter));
-            summary((partition, offset), at, bytes, &letter, redriven)
+            let standing = |letter: &DeadLetter| ledger.as_ref().map(|it| standing(it, letter));
+            summary((partition, offset), at, bytes, &letter, standing)
         });
         let items = items.collect();
         let (pipeline, next) = (self.pipeline().to_owned(), page.next.map(|next| next.text()));
@@ -69,8 +71,8 @@ impl DeadLetters {
         };
         let letter = decode_dead_letter(&record.value).map(Box::new).map_err(|error| error.to_string());
         let ledger = self.ledger_or_not().await;
-        let redriven = |letter: &DeadLetter| ledger.as_ref().map(|it| was_put_back(it, letter));
-        let summary = summary(place, record.appended_at, record.value.len(), &letter, redriven);
+        let standing = |letter: &DeadLetter| ledger.as_ref().map(|it| standing(it, letter));
+        let summary = summary(place, record.appended_at, record.value.len(), &letter, standing);
         let shown = match &letter {
             Ok(letter) => &letter.delivery.event.body,
             Err(_) => &record.value,
@@ -192,8 +194,9 @@ impl DeadLetters {
         id: DeliveryId,
     ) -> Result<Option<((u32, u64), StoredRecord)>, Trouble> {
         let is_it = |record: &StoredRecord| {
-            let letter =
-                may_hold(&record.value, id).then(|| decode_dead_letter(&record.value).ok()).flatten();
+            let letter = may_hold(&record.value, id.as_bytes())
+                .then(|| decode_dead_letter(&record.value).ok())
+                .flatten();
             letter.filter(|letter| letter.delivery.id == id).map(|_| record.clone())
         };
         let mut page = self.page(topic, None, 1, is_it).await?;
@@ -258,8 +261,8 @@ impl Counted {
     }
 }
 
-fn was_put_back(follower: &Follower, letter: &DeadLetter) -> bool {
-    follower.ledger.was_put_back(letter.delivery.id, letter.delivery.history.redrives)
+fn standing(follower: &Follower, letter: &DeadLetter) -> Standing {
+    follower.ledger.standing(letter.delivery.id, letter.delivery.history.redrives)
 }
 
 fn bounded(counts: &mut BTreeMap<String, u64>, name: String, more: u64) {
@@ -273,15 +276,9 @@ fn position(text: &str) -> Option<(u32, u64)> {
     Some((partition.parse().ok()?, offset.parse().ok()?))
 }
 
-/// Whether the id is in the record: cheaper than to read it, and almost none passes that is not this delivery's.
-fn may_hold(record: &Bytes, id: DeliveryId) -> bool {
-    let id = id.as_bytes();
-    record.windows(id.len()).any(|bytes| bytes[0] == id[0] && bytes == id)
-}
-
 /// The letter, when the filter takes it; a record that cannot be read passes every filter but one by id.
 fn read_if(filter: &LetterFilter, record: &StoredRecord) -> Option<Read> {
-    if !filter.ids.is_empty() && !filter.ids.iter().any(|id| may_hold(&record.value, *id)) {
+    if !filter.ids.is_empty() && !filter.ids.iter().any(|id| may_hold(&record.value, id.as_bytes())) {
         return None;
     }
     match decode_dead_letter(&record.value) {

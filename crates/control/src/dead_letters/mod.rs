@@ -17,16 +17,18 @@ mod scan;
 mod shapes;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
 use mailrail_log::{Log, LogError};
+use mailrail_telemetry::ReplayMetrics;
 use thiserror::Error;
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 pub use replay::{RATE_DEFAULT, RATE_MAX};
 pub use shapes::{
     AttemptFacts, FilterParts, LetterCount, LetterDetail, LetterFacts, LetterList, LetterMore, LetterSummary,
-    Payload, QuarantineList, QuarantinedRecord, ReplayRequest, ReplayStatus,
+    Payload, QuarantineList, QuarantinedRecord, ReplayRequest, ReplayStatus, UnsentLetter,
 };
 
 use crate::config::Pipeline;
@@ -109,6 +111,9 @@ pub struct DeadLetterOptions {
     pub takeover_after: Duration,
     /// Most records of one look. Default 200,000.
     pub records_max: u64,
+    /// Most deliveries that are looked through for a batch that a process left in the middle. Default 1,000,000: what a partition
+    /// gets in minutes, and not in days.
+    pub searched_max: u64,
     /// Longest time of one look. Default 10 s.
     pub look_within: Duration,
     /// Longest time for one answer of the log. Default 5 s.
@@ -127,6 +132,7 @@ impl DeadLetterOptions {
             lifetime,
             takeover_after: Duration::from_secs(45),
             records_max: 200_000,
+            searched_max: 1_000_000,
             look_within: Duration::from_secs(10),
             log_timeout: Duration::from_secs(5),
         }
@@ -150,12 +156,28 @@ struct Inner {
     looking: Mutex<()>,
     /// A replay was ordered or cancelled here.
     wake: Notify,
+    /// Steps that replays made here.
+    steps: AtomicU64,
+    metrics: ReplayMetrics,
+    /// How many replays that are not over are in `metrics` from here.
+    shown_unfinished: AtomicI64,
 }
 
 impl DeadLetters {
     /// Those of `pipeline` in `log`.
     #[must_use]
     pub fn new(log: Arc<dyn Log>, pipeline: Pipeline, options: DeadLetterOptions) -> Self {
+        Self::measured(log, pipeline, options, ReplayMetrics::default())
+    }
+
+    /// As [`DeadLetters::new`]; `metrics` say how the replays go on that this carries on.
+    #[must_use]
+    pub fn measured(
+        log: Arc<dyn Log>,
+        pipeline: Pipeline,
+        options: DeadLetterOptions,
+        metrics: ReplayMetrics,
+    ) -> Self {
         let DeadLetterOptions { records_max, look_within, log_timeout, .. } = options;
         let runner = format!("{}/{:016x}", std::process::id(), rand::random::<u64>());
         let follower =
@@ -170,6 +192,9 @@ impl DeadLetters {
                 follower: Mutex::new(follower),
                 looking: Mutex::new(()),
                 wake: Notify::new(),
+                steps: AtomicU64::new(0),
+                metrics,
+                shown_unfinished: AtomicI64::new(0),
             }),
         }
     }

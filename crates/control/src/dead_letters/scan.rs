@@ -77,17 +77,17 @@ impl<T: Send> Tail<T> {
         self.found.front().map_or(self.end, |(_, offset, _)| offset + 1)
     }
 
-    /// Reads one step further back. Gives how many records that was, and why not all of them.
+    /// Reads one step further back, `most` records at most. Gives how many records that was, and why not all of them.
     async fn read_back<F>(
         &mut self,
         of: (&dyn Readers, &str),
-        until: Instant,
+        (most, until): (u64, Instant),
         take: F,
     ) -> (u64, Option<String>)
     where
         F: Fn(u32, &StoredRecord) -> Option<T> + Send + Sync,
     {
-        let from = self.end.saturating_sub(self.step).max(self.low);
+        let from = self.end.saturating_sub(self.step.min(most)).max(self.low);
         let mut budget = Budget { left: self.end - from, deadline: until };
         let (partition, mut found) = (self.partition, VecDeque::new());
         let part = Part { topic: of.1, partition };
@@ -130,12 +130,16 @@ impl Scan<'_> {
         let until = Instant::now() + self.limits.within;
         while page.items.len() < limit {
             if tails.iter().any(Tail::needs_more) {
-                if page.looked >= self.limits.records_max || Instant::now() >= until {
+                let left = self.limits.records_max.saturating_sub(page.looked);
+                if left == 0 || Instant::now() >= until {
                     break;
                 }
                 let of = (&*readers, self.topic.name.as_str());
-                let hungry = tails.iter_mut().filter(|tail| tail.needs_more());
-                let steps: Vec<_> = hungry.map(|tail| tail.read_back(of, until, &take)).collect();
+                let hungry: Vec<_> = tails.iter_mut().filter(|tail| tail.needs_more()).collect();
+                // What is left is divided; when it is less than they are, some have one record each and the rest none.
+                let most = (left / hungry.len() as u64).max(1);
+                let hungry = hungry.into_iter().take(usize::try_from(left).unwrap_or(usize::MAX));
+                let steps: Vec<_> = hungry.map(|tail| tail.read_back(of, (most, until), &take)).collect();
                 let steps: Vec<_> = stream::iter(steps).buffer_unordered(PARTITIONS_AT_ONCE).collect().await;
                 for (looked, error) in steps {
                     page.looked += looked;

@@ -66,6 +66,9 @@ pub struct LetterFacts {
     pub redrives: u32,
     /// Whether this letter was redriven since; `null` when the ledger could not be read.
     pub redriven: Option<bool>,
+    /// It was to be redriven, and whether it was cannot be found out any more. It counts as redriven.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undecided: bool,
 }
 
 /// A dead letter whole.
@@ -269,10 +272,27 @@ pub struct ReplayStatus {
     pub skipped: u64,
     /// Records that cannot be read.
     pub unreadable: u64,
-    /// Letters that could not be put back: gone from the log meanwhile, or larger than it takes.
-    pub failed: u64,
+    /// Letters that are larger than the log takes now: they stay dead letters that were not redriven.
+    pub too_large: u64,
+    /// Letters that were deleted before they were put back.
+    pub gone: u64,
+    /// Letters of which nobody can say whether they were put back. They count as redriven: only a replay with `again` takes them.
+    pub undecided: u64,
+    /// The first 100 of those three, by name.
+    pub unsent: Vec<UnsentLetter>,
     /// Records that were looked at.
     pub looked: u64,
     /// Records that are looked at in all.
     pub looked_all: u64,
+}
+
+/// A letter that a replay means and did not put back, or may not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsentLetter {
+    /// The delivery.
+    pub delivery: String,
+    /// Where its letter stands: partition and offset.
+    pub position: String,
+    /// `too_large`, `gone` or `undecided`.
+    pub reason: String,
 }

@@ -137,3 +137,40 @@ fn what_is_about_letters_that_are_gone_is_forgotten() {
     it.apply(claimed(9, A, ""));
     assert!(it.get(&replay(9)).is_none(), "the order was trimmed");
 }
+
+fn settled(n: u8, runner: &str, unsent: &[(u8, UnsentReason)]) -> RedriveEntry {
+    let unsent = unsent.iter().map(|(n, reason)| Unsent { delivery: id(*n), reason: *reason }).collect();
+    RedriveEntry::Settled { replay: replay(n), runner: runner.to_owned(), unsent }
+}
+
+#[test]
+fn what_was_not_put_back_is_what_it_was_before_and_what_is_undecided_is_not_due() {
+    use UnsentReason::{Gone, TooLarge, Undecided};
+    let mut it = ledger(vec![ordered(1, false), claimed(1, A, ""), sending(1, A, 3, &[(1, 1)])]);
+    it.apply(RedriveEntry::Ended { replay: replay(1), runner: A.to_owned(), at: Timestamp(2) });
+    it.apply(ordered(2, true));
+    it.apply(claimed(2, A, ""));
+    it.apply(sending(2, A, 5, &[(1, 2), (2, 1), (3, 1), (4, 1)]));
+    it.apply(settled(2, B, &[(4, TooLarge)]));
+    assert!(it.was_put_back(id(4), 0), "of another runner: void");
+    let end = settled(2, A, &[(1, TooLarge), (2, Gone), (3, Undecided), (9, Gone)]);
+    it.apply(end.clone());
+    it.apply(end);
+    let of = |n: u8, redrives| it.standing(id(n), redrives);
+    assert_eq!([of(1, 0), of(1, 1)], [Standing::PutBack, Standing::Dead], "as the replay before left it");
+    assert_eq!([of(2, 0), of(3, 0), of(4, 0)], [Standing::Dead, Standing::Undecided, Standing::PutBack]);
+    let now = it.get(&replay(2)).expect("a replay");
+    assert_eq!((now.sent, &now.open), (1, &None), "once, though it is there twice");
+    assert_eq!(now.unsent, [(TooLarge, 1), (Gone, 1), (Undecided, 1)].into());
+    let named: Vec<_> = now.unsent_letters.iter().map(|(at, offset, it)| (*at, *offset, it.reason)).collect();
+    assert_eq!(named, [(0, 0, TooLarge), (0, 1, Gone), (0, 2, Undecided)]);
+    it.apply(ordered(3, false));
+    it.apply(ordered(4, true));
+    let due = |n: u8, delivery: u8| it.get(&replay(n)).is_some_and(|of| it.is_due(of, id(delivery), 0));
+    assert_eq!([due(3, 2), due(3, 3), due(4, 3)], [true, false, true], "undecided: only when it is said");
+    // The next entry says that a batch was put back: nothing of it is taken back later.
+    it.apply(sending(2, A, 6, &[(5, 1)]));
+    it.apply(RedriveEntry::Passed { replay: replay(2), runner: A.to_owned(), step: ReplayStep::default() });
+    it.apply(settled(2, A, &[(5, TooLarge)]));
+    assert!(it.was_put_back(id(5), 0));
+}

@@ -1,14 +1,17 @@
 //! A batch of letters: gathered from the dead letters, and put back into the deliveries, each once.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
 use mailrail_log::{LogError, NewRecord, Reader, StoredRecord};
-use mailrail_types::{DeadLetter, Delivery, DeliveryId, History, RedriveBatch, Redriven, ReplayStep};
+use mailrail_types::{
+    DeadLetter, Delivery, DeliveryId, History, RedriveBatch, Redriven, ReplayStep, Unsent, UnsentReason,
+};
 use mailrail_wire::{decode_dead_letter, decode_delivery, encode_delivery};
 
 use super::run::Run;
+use super::settle::Found;
 use crate::dead_letters::Trouble;
 use crate::dead_letters::follow::answer;
 use crate::mailboxes::now;
@@ -16,7 +19,7 @@ use crate::mailboxes::now;
 /// Header of a redriven delivery's record: the replay that put it back.
 pub(super) const REPLAY_HEADER: &str = "mailrail-replay";
 /// Dead letters that are read at once.
-const READ_AT_A_TIME: usize = 500;
+pub(super) const READ_AT_A_TIME: usize = 500;
 /// Bytes of a batch, one record over it included.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Until a failed append is looked after.
@@ -38,6 +41,17 @@ pub(super) struct Gathered {
     pub(super) step: ReplayStep,
     pub(super) letters: Vec<Redriven>,
     pub(super) records: Vec<NewRecord>,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(super) enum Put {
+    /// It is put back, but for these.
+    Done(Vec<Unsent>),
+    /// The replay is not this process's any more.
+    Lost,
+    /// The process is to end; the batch stays open.
+    Stopped,
 }
 
 impl Run<'_> {
@@ -132,7 +146,7 @@ impl Run<'_> {
     }
 
     /// The delivery as it is put back: same id and content, with all of its attempts and its time before it again.
-    fn record(&self, letter: DeadLetter, redrives: u32) -> NewRecord {
+    pub(super) fn record(&self, letter: DeadLetter, redrives: u32) -> NewRecord {
         let delivery = Delivery {
             deadline: now().plus(self.all.inner.options.lifetime),
             history: History { redrives, ..History::default() },
@@ -146,22 +160,21 @@ impl Run<'_> {
     }
 
     /// Appends the records of a batch. After a failure it finds out which of them are there, and appends the rest: those that
-    /// are there are the first ones, so the order stays. Gives how many the log cannot take at all; `None` when the replay is
-    /// not this process's any more.
+    /// are there are the first ones, so the order stays.
     pub(super) async fn put_back(
         &mut self,
         batch: &RedriveBatch,
         mut records: Vec<NewRecord>,
-    ) -> Result<Option<u64>, Trouble> {
+    ) -> Result<Put, Trouble> {
         let log = &*self.all.inner.log;
         let topic = &self.all.inner.pipeline.deliveries.name;
         let mut failed = 0;
         while !records.is_empty() {
             if !self.is_heard().await? {
-                return Ok(None);
+                return Ok(Put::Lost);
             }
             match log.append(topic, batch.partition, records.clone()).await {
-                Ok(_) => return Ok(Some(0)),
+                Ok(_) => return Ok(Put::Done(Vec::new())),
                 Err(LogError::TooLarge { .. }) => {
                     return self.put_back_singly(batch, records).await;
                 }
@@ -172,41 +185,55 @@ impl Run<'_> {
                     tracing::warn!(replay = %self.replay, %error, "an append failed; what of it is there is looked for");
                 }
             }
+            if self.stop.is_cancelled() {
+                return Ok(Put::Stopped);
+            }
             tokio::time::sleep(AFTER_FAILURE).await;
-            let there = self.found(batch).await?;
+            let there = match self.find(batch).await? {
+                Found::All(there) => there,
+                Found::Part(there) => {
+                    records.retain(|record| identity(&record.value).is_none_or(|it| !there.contains(&it)));
+                    return Ok(Put::Done(self.undecided(batch, &records)));
+                }
+                Found::Lost => return Ok(Put::Lost),
+                Found::Stopped => return Ok(Put::Stopped),
+            };
             records.retain(|record| identity(&record.value).is_none_or(|it| !there.contains(&it)));
         }
-        Ok(Some(0))
+        Ok(Put::Done(Vec::new()))
     }
 
     /// One record at a time, because one of them is larger than the log takes now. Nothing was written when it said so.
-    /// `None` as for [`Run::put_back`].
     async fn put_back_singly(
         &mut self,
         batch: &RedriveBatch,
         records: Vec<NewRecord>,
-    ) -> Result<Option<u64>, Trouble> {
-        let mut failed = 0;
+    ) -> Result<Put, Trouble> {
+        let mut unsent = Vec::new();
         for record in records {
             if !self.is_heard().await? {
-                return Ok(None);
+                return Ok(Put::Lost);
             }
+            let Some((delivery, _)) = identity(&record.value) else { continue };
             let log = &*self.all.inner.log;
             match log.append(&self.all.inner.pipeline.deliveries.name, batch.partition, vec![record]).await {
                 Ok(_) => {}
                 Err(error @ LogError::TooLarge { .. }) => {
-                    tracing::error!(replay = %self.replay, %error, "a letter cannot be put back; raise ingest.body_limit_bytes");
-                    failed += 1;
+                    tracing::error!(
+                        replay = %self.replay, delivery_id = %delivery, %error,
+                        "a letter cannot be put back and stays one; raise ingest.body_limit_bytes and replay it again"
+                    );
+                    unsent.push(Unsent { delivery, reason: UnsentReason::TooLarge });
                 }
                 Err(error) => return Err(Trouble::of(error)),
             }
         }
-        Ok(Some(failed))
+        Ok(Put::Done(unsent))
     }
 
     /// Whether this process carries the replay on and was heard of lately; it speaks when it is time. After a word that took
     /// long it is time again.
-    async fn is_heard(&mut self) -> Result<bool, Trouble> {
+    pub(super) async fn is_heard(&mut self) -> Result<bool, Trouble> {
         while self.must_speak() {
             if !self.speak().await? {
                 return Ok(false);
@@ -214,85 +241,10 @@ impl Run<'_> {
         }
         Ok(true)
     }
-
-    /// Which deliveries of a batch are in the log.
-    async fn found(&mut self, batch: &RedriveBatch) -> Result<HashSet<(DeliveryId, u32)>, Trouble> {
-        let (limits, log) = (self.all.inner.limits, &*self.all.inner.log);
-        let topic = &self.all.inner.pipeline.deliveries.name;
-        let bounds = answer(limits.answer, log.bounds(topic, batch.partition)).await?;
-        let mut next = batch.deliveries_from.max(bounds.low);
-        let (mine, mut found) = (self.replay.to_string(), HashSet::new());
-        if next >= bounds.high {
-            return Ok(found);
-        }
-        let mut reader = self.readers.open(topic, batch.partition, next).map_err(Trouble::of)?;
-        while next < bounds.high {
-            let records = answer(limits.answer, reader.next(READ_AT_A_TIME)).await?;
-            for record in records {
-                next = record.offset + 1;
-                let of_mine =
-                    record.headers.iter().any(|(name, value)| name == REPLAY_HEADER && *value == mine);
-                found.extend(of_mine.then(|| identity(&record.value)).flatten());
-            }
-        }
-        Ok(found)
-    }
-
-    /// Finishes a batch that a runner before this one may have written in part. `None` as for [`Run::put_back`].
-    pub(super) async fn settle(&mut self, batch: &RedriveBatch) -> Result<Option<u64>, Trouble> {
-        let there = self.found(batch).await?;
-        let missing: Vec<_> =
-            batch.letters.iter().filter(|it| !there.contains(&(it.delivery, it.redrives))).copied().collect();
-        tracing::info!(
-            replay = %self.replay, partition = batch.partition, there = there.len(), missing = missing.len(),
-            "a batch that was begun is finished"
-        );
-        let mut letters = self.letters_at(batch.partition, &missing).await?;
-        let (mut records, mut failed) = (Vec::new(), 0);
-        for letter in missing {
-            match letters.remove(&letter.offset).filter(|read| read.delivery.id == letter.delivery) {
-                Some(read) => records.push(self.record(read, letter.redrives)),
-                None => {
-                    tracing::error!(replay = %self.replay, delivery.id = %letter.delivery, "a letter is gone and cannot be put back");
-                    failed += 1;
-                }
-            }
-        }
-        Ok(self.put_back(batch, records).await?.map(|more| failed + more))
-    }
-
-    /// The letters of a batch as they stand in the dead letters.
-    async fn letters_at(
-        &mut self,
-        partition: u32,
-        letters: &[Redriven],
-    ) -> Result<HashMap<u64, DeadLetter>, Trouble> {
-        let (limits, mut found) = (self.all.inner.limits, HashMap::new());
-        let topic = &self.all.inner.pipeline.dead_letters.name;
-        let (Some(first), Some(last)) = (letters.first(), letters.last()) else { return Ok(found) };
-        let bounds = answer(limits.answer, self.all.inner.log.bounds(topic, partition)).await?;
-        let (mut next, end) = (first.offset.max(bounds.low), (last.offset + 1).min(bounds.high));
-        if next >= end {
-            return Ok(found);
-        }
-        let wanted: HashSet<u64> = letters.iter().map(|letter| letter.offset).collect();
-        let mut reader = self.readers.open(topic, partition, next).map_err(Trouble::of)?;
-        while next < end {
-            for record in answer(limits.answer, reader.next(READ_AT_A_TIME)).await? {
-                next = record.offset + 1;
-                if wanted.contains(&record.offset)
-                    && let Ok(letter) = decode_dead_letter(&record.value)
-                {
-                    found.insert(record.offset, letter);
-                }
-            }
-        }
-        Ok(found)
-    }
 }
 
 /// What tells a redriven delivery apart.
-fn identity(record: &Bytes) -> Option<(DeliveryId, u32)> {
+pub(super) fn identity(record: &Bytes) -> Option<(DeliveryId, u32)> {
     let delivery = decode_delivery(record).ok()?;
     Some((delivery.id, delivery.history.redrives))
 }

@@ -1,14 +1,16 @@
 //! Putting dead letters back: orders, and what became of them.
 
 mod batch;
+mod measure;
 mod pace;
 mod run;
+mod settle;
 
-use mailrail_types::{LetterRange, RedriveEntry, ReplayId, ReplayOrder};
+use mailrail_types::{LetterRange, RedriveEntry, ReplayId, ReplayOrder, Unsent, UnsentReason};
 
 use super::follow::answer;
 use super::ledger::Replay;
-use super::shapes::{FilterParts, ReplayRequest, ReplayStatus};
+use super::shapes::{FilterParts, ReplayRequest, ReplayStatus, UnsentLetter};
 use super::{DeadLetters, Trouble};
 use crate::mailboxes::now;
 
@@ -122,6 +124,19 @@ impl DeadLetters {
         Ok(follower.ledger.first_unfinished().map(|it| self.status(it)))
     }
 
+    /// Whether another process carries a replay on, and was heard of lately.
+    ///
+    /// # Errors
+    /// As [`DeadLetters::replay`].
+    pub async fn is_carried_on_elsewhere(&self, id: &str) -> Result<bool, Trouble> {
+        let replay = parse(id)?;
+        let follower = self.ledger().await?;
+        let known = follower.ledger.get(&replay).ok_or_else(|| Trouble::NotFound(id.to_owned()))?;
+        let is_other = !known.runner.is_empty() && !known.runner.starts_with(&self.inner.runner);
+        let is_heard = follower.silence() < self.inner.options.takeover_after;
+        Ok(known.ended_at.is_none() && is_other && is_heard)
+    }
+
     /// Stops a replay. What it put back stays where it is. To cancel what is over changes nothing.
     ///
     /// # Errors
@@ -143,6 +158,7 @@ impl DeadLetters {
     fn status(&self, replay: &Replay) -> ReplayStatus {
         let order = &replay.order;
         let (looked, looked_all) = replay.progress();
+        let unsent = |reason| replay.unsent.get(&reason).copied().unwrap_or_default();
         ReplayStatus {
             id: order.replay.to_string(),
             pipeline: self.pipeline().to_owned(),
@@ -154,10 +170,13 @@ impl DeadLetters {
             filter: FilterParts::from(&order.filter),
             again: order.again,
             rate: order.rate,
-            redriven: replay.sent.saturating_sub(replay.failed),
+            redriven: replay.sent,
             skipped: replay.skipped,
             unreadable: replay.unreadable,
-            failed: replay.failed,
+            too_large: unsent(UnsentReason::TooLarge),
+            gone: unsent(UnsentReason::Gone),
+            undecided: unsent(UnsentReason::Undecided),
+            unsent: replay.unsent_letters.iter().map(UnsentLetter::from).collect(),
             looked,
             looked_all,
         }
@@ -169,6 +188,16 @@ impl ReplayStatus {
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.ended_at_ms.is_some()
+    }
+}
+
+impl From<&(u32, u64, Unsent)> for UnsentLetter {
+    fn from((partition, offset, it): &(u32, u64, Unsent)) -> Self {
+        Self {
+            delivery: it.delivery.to_string(),
+            position: format!("{partition}:{offset}"),
+            reason: it.reason.code().to_owned(),
+        }
     }
 }
 

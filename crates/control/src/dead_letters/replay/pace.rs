@@ -35,9 +35,41 @@ impl Pace {
     }
 }
 
+/// Until a replay that failed is tried again, at first, and at most: each try is an entry of the ledger.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
+
+/// The pauses between tries that fail in a row: each is twice as long as the one before.
+#[derive(Debug)]
+pub(super) struct Pauses(Duration);
+
+impl Pauses {
+    pub(super) const fn new() -> Self {
+        Self(RETRY_AFTER)
+    }
+
+    /// The pause after one more failure.
+    pub(super) fn after_failure(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (2 * pause).min(RETRY_AFTER_MAX);
+        pause
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_replay_that_stands_still_for_a_day_is_tried_some_hundred_times() {
+        let (mut pauses, mut tries, mut slept) = (Pauses::new(), 0, Duration::ZERO);
+        assert_eq!(Pauses::new().after_failure(), Duration::from_secs(5), "soon at first");
+        while slept < Duration::from_hours(24) {
+            slept += pauses.after_failure();
+            tries += 1;
+        }
+        assert!((280..300).contains(&tries), "{tries}");
+    }
 
     #[test]
     fn no_second_has_more_letters_than_the_rate() {

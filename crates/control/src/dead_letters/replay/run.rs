@@ -1,15 +1,17 @@
 //! Carrying replays on: one at a time, the oldest first, by one process of all.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mailrail_log::Readers;
-use mailrail_types::{RedriveBatch, RedriveEntry, ReplayId, ReplayOrder, ReplayStep};
+use mailrail_types::{RedriveBatch, RedriveEntry, ReplayId, ReplayOrder};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::PUT_BACK_MAX;
-use super::batch::Source;
-use super::pace::Pace;
+use super::batch::{Put, Source};
+use super::measure::Shown;
+use super::pace::{Pace, Pauses};
 use crate::dead_letters::follow::{Follower, answer};
 use crate::dead_letters::{DeadLetterOptions, DeadLetters, Trouble};
 use crate::mailboxes::now;
@@ -33,6 +35,8 @@ enum Next {
     Over,
     /// Another process carries it on.
     Lost,
+    /// The process is to end, in the middle of a batch.
+    Stopped,
 }
 
 /// A replay that this process carries on.
@@ -48,15 +52,18 @@ pub(super) struct Run<'a> {
     runner: String,
     /// When the ledger was last written to: just before, so what others see is never older than this says.
     spoke: Instant,
-    /// Letters that could not be put back and are not in the ledger yet.
-    failed: u64,
+    /// Ends it, in good order.
+    pub(super) stop: CancellationToken,
+    /// In metrics, as long as it is carried on.
+    pub(super) shown: Shown,
 }
 
 impl DeadLetters {
     /// Carries replays on until `stop`: those that were ordered here, and those that nobody else carries on.
     pub async fn run(&self, stop: CancellationToken) {
-        let mut said = None;
+        let (mut said, mut pauses) = (None, Pauses::new());
         loop {
+            let steps = self.inner.steps.load(Ordering::Relaxed);
             let pause = match self.carry_on(&stop).await {
                 Ok(Turn::Worked) => Duration::ZERO,
                 Ok(Turn::Idle(pause)) => pause,
@@ -66,11 +73,11 @@ impl DeadLetters {
                         tracing::warn!(pipeline = self.pipeline(), %trouble, "replays of dead letters stand still; tried again");
                     }
                     said = Some(trouble);
-                    LOOK_EVERY
+                    pauses.after_failure()
                 }
             };
-            if pause.is_zero() {
-                said = None;
+            if pause.is_zero() || self.inner.steps.load(Ordering::Relaxed) > steps {
+                (said, pauses) = (None, Pauses::new());
             }
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -82,6 +89,7 @@ impl DeadLetters {
 
     async fn carry_on(&self, stop: &CancellationToken) -> Result<Turn, Trouble> {
         let mut follower = self.ledger().await?;
+        self.show_unfinished(follower.ledger.unfinished().count());
         let Some(first) = follower.ledger.first_unfinished() else { return Ok(Turn::Idle(LOOK_EVERY)) };
         let (replay, order) = (first.order.replay, first.order.clone());
         let after = first.runner.clone();
@@ -104,14 +112,15 @@ impl DeadLetters {
             all: self,
             replay,
             pace: Pace::new(order.rate, Instant::now()),
+            shown: self.show_running(order.rate),
             order,
             readers: self.inner.log.readers().map_err(Trouble::of)?,
             source: None,
             runner,
             spoke,
-            failed: 0,
+            stop: stop.clone(),
         };
-        run.go(open, stop).await
+        run.go(open).await
     }
 
     /// Forgets what is about letters that are gone.
@@ -135,31 +144,56 @@ fn is_mine(follower: &Follower, replay: ReplayId, runner: &str) -> bool {
 }
 
 impl Run<'_> {
-    async fn go(mut self, open: Option<RedriveBatch>, stop: &CancellationToken) -> Result<Turn, Trouble> {
-        if let Some(batch) = open {
-            match self.settle(&batch).await? {
-                Some(failed) => self.failed += failed,
-                None => return Ok(Turn::Idle(LOOK_EVERY)),
+    async fn go(mut self, open: Option<RedriveBatch>) -> Result<Turn, Trouble> {
+        let mut next = match open {
+            None => Next::More,
+            Some(batch) => {
+                let put = self.settle(&batch).await?;
+                self.done(&batch, put).await?
             }
-        }
-        while !stop.is_cancelled() {
-            match self.step(stop).await? {
-                Next::More => {}
+        };
+        loop {
+            next = match next {
+                Next::More if self.stop.is_cancelled() => return self.leave().await,
+                Next::More => self.step().await?,
                 Next::Over => return self.end().await,
+                // What was begun may still come into the log: whoever is next waits until it cannot.
+                Next::Stopped => return Ok(Turn::Worked),
                 Next::Lost => {
                     tracing::warn!(replay = %self.replay, "another process carries the replay on");
                     return Ok(Turn::Idle(LOOK_EVERY));
                 }
-            }
+            };
         }
-        // Whoever comes next need not wait.
-        let after = self.runner.clone();
-        self.write(RedriveEntry::Claimed { replay: self.replay, runner: String::new(), after }).await?;
+    }
+
+    /// Ends before the replay does. Whoever comes next need not wait, and need not look for the last batch.
+    async fn leave(mut self) -> Result<Turn, Trouble> {
+        let (replay, runner) = (self.replay, self.runner.clone());
+        let settled = RedriveEntry::Settled { replay, runner: runner.clone(), unsent: Vec::new() };
+        self.write(&[settled, RedriveEntry::Claimed { replay, runner: String::new(), after: runner }])
+            .await?;
         Ok(Turn::Worked)
     }
 
+    /// Writes down which letters of a batch were not put back. That all were is said by whatever is written next.
+    async fn done(&mut self, batch: &RedriveBatch, put: Put) -> Result<Next, Trouble> {
+        let unsent = match put {
+            Put::Done(unsent) => unsent,
+            Put::Lost => return Ok(Next::Lost),
+            Put::Stopped => return Ok(Next::Stopped),
+        };
+        if !unsent.is_empty() {
+            let (replay, runner) = (self.replay, self.runner.clone());
+            self.write(&[RedriveEntry::Settled { replay, runner, unsent: unsent.clone() }]).await?;
+        }
+        self.shown.put_back(batch.letters.len(), &unsent);
+        self.all.inner.steps.fetch_add(1, Ordering::Relaxed);
+        Ok(Next::More)
+    }
+
     /// One batch: gathered, written down, put back.
-    async fn step(&mut self, stop: &CancellationToken) -> Result<Next, Trouble> {
+    async fn step(&mut self) -> Result<Next, Trouble> {
         let place = {
             let follower = self.all.ledger().await?;
             if !is_mine(&follower, self.replay, &self.runner) {
@@ -174,10 +208,11 @@ impl Run<'_> {
         };
         let Some((partition, next, to)) = place else { return Ok(Next::Over) };
         let gathered = self.gather(partition, next, to).await?;
-        let step = ReplayStep { failed: std::mem::take(&mut self.failed), ..gathered.step };
-        let (replay, runner) = (self.replay, self.runner.clone());
+        self.shown.looked(next, &gathered.step);
+        let (replay, runner, step) = (self.replay, self.runner.clone(), gathered.step);
         if gathered.letters.is_empty() {
-            self.write(RedriveEntry::Passed { replay, runner, step }).await?;
+            self.write(&[RedriveEntry::Passed { replay, runner, step }]).await?;
+            self.all.inner.steps.fetch_add(1, Ordering::Relaxed);
             return Ok(Next::More);
         }
         let inner = &self.all.inner;
@@ -185,18 +220,19 @@ impl Run<'_> {
         let bounds = answer(inner.limits.answer, inner.log.bounds(topic, partition)).await?;
         let batch = RedriveBatch { partition, deliveries_from: bounds.high, letters: gathered.letters };
         let began = Instant::now();
-        self.write(RedriveEntry::Sending { replay, runner, step, batch: batch.clone() }).await?;
+        self.write(&[RedriveEntry::Sending { replay, runner, step, batch: batch.clone() }]).await?;
         if !self.is_open(&batch).await {
             // Cancelled meanwhile, or another process's: the next step finds out.
             return Ok(Next::More);
         }
-        match self.put_back(&batch, gathered.records).await? {
-            Some(failed) => self.failed += failed,
-            None => return Ok(Next::Lost),
+        let put = self.put_back(&batch, gathered.records).await?;
+        let next = self.done(&batch, put).await?;
+        if !matches!(next, Next::More) {
+            return Ok(next);
         }
         let due = self.pace.after(batch.letters.len(), began);
         tokio::select! {
-            () = stop.cancelled() => {}
+            () = self.stop.cancelled() => {}
             () = tokio::time::sleep_until(due) => {}
         }
         Ok(Next::More)
@@ -211,15 +247,12 @@ impl Run<'_> {
 
     async fn end(mut self) -> Result<Turn, Trouble> {
         let (replay, runner) = (self.replay, self.runner.clone());
-        if self.failed > 0 {
-            let step = ReplayStep { failed: self.failed, ..ReplayStep::default() };
-            self.write(RedriveEntry::Passed { replay, runner: runner.clone(), step }).await?;
-        }
-        self.write(RedriveEntry::Ended { replay, runner, at: now() }).await?;
+        self.write(&[RedriveEntry::Ended { replay, runner, at: now() }]).await?;
         let status = self.all.replay(&replay.to_string()).await?;
         tracing::info!(
             target: "audit", actor = self.order.by, action = "replay", %replay, state = status.state,
-            redriven = status.redriven, skipped = status.skipped, failed = status.failed, "replay is over"
+            redriven = status.redriven, skipped = status.skipped, too_large = status.too_large, gone = status.gone,
+            undecided = status.undecided, "replay is over"
         );
         self.all.tidy_up().await;
         Ok(Turn::Worked)
@@ -233,15 +266,15 @@ impl Run<'_> {
     /// Says so; false when it does not any more.
     pub(super) async fn speak(&mut self) -> Result<bool, Trouble> {
         let (replay, runner) = (self.replay, self.runner.clone());
-        self.write(RedriveEntry::Claimed { replay, runner: runner.clone(), after: runner }).await?;
+        self.write(&[RedriveEntry::Claimed { replay, runner: runner.clone(), after: runner }]).await?;
         let follower = self.all.inner.follower.lock().await;
         Ok(is_mine(&follower, replay, &self.runner))
     }
 
-    async fn write(&mut self, entry: RedriveEntry) -> Result<(), Trouble> {
+    async fn write(&mut self, entries: &[RedriveEntry]) -> Result<(), Trouble> {
         let mut follower = self.all.inner.follower.lock().await;
         let began = Instant::now();
-        follower.write(&[entry]).await?;
+        follower.write(entries).await?;
         drop(follower);
         self.spoke = began;
         Ok(())

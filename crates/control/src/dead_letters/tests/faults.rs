@@ -4,7 +4,7 @@ use std::sync::Mutex as StdMutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use mailrail_log::{Bounds, Committed, LogError, Membership, Offset, Readers};
+use mailrail_log::{Between, Interposed, LogError, Offset};
 use tokio::sync::Notify;
 
 use super::*;
@@ -22,9 +22,8 @@ enum Fault {
     LateAfter,
 }
 
-/// A log with a fault at one of its appends.
+/// A fault at one of the appends.
 struct Faulty {
-    log: Arc<dyn Log>,
     appends: AtomicU64,
     at: u64,
     fault: StdMutex<Option<Fault>>,
@@ -34,16 +33,16 @@ struct Faulty {
 }
 
 impl Faulty {
-    fn new(log: Arc<dyn Log>, at: u64, fault: Fault) -> Arc<Self> {
-        Arc::new(Self {
-            log,
+    fn before(log: Arc<dyn Log>, at: u64, fault: Fault) -> Arc<Interposed<Self>> {
+        let faulty = Self {
             appends: AtomicU64::new(0),
             at,
             fault: StdMutex::new(Some(fault)),
             late: StdMutex::new(None),
             died: Notify::new(),
             has_died: AtomicBool::new(false),
-        })
+        };
+        Arc::new(Interposed::new(log, faulty))
     }
 
     /// The process does nothing more.
@@ -55,13 +54,10 @@ impl Faulty {
 }
 
 #[async_trait]
-impl Log for Faulty {
-    async fn ensure_topics(&self, topics: &[TopicSpec]) -> Result<(), LogError> {
-        self.log.ensure_topics(topics).await
-    }
-
+impl Between for Faulty {
     async fn append(
         &self,
+        log: &dyn Log,
         topic: &str,
         partition: u32,
         mut records: Vec<NewRecord>,
@@ -69,20 +65,20 @@ impl Log for Faulty {
         if self.appends.fetch_add(1, Ordering::SeqCst) != self.at {
             let late = self.late.lock().expect("not poisoned").take();
             if let Some((Fault::LateBefore, late)) = &late {
-                self.log.append(topic, partition, late.clone()).await?;
+                log.append(topic, partition, late.clone()).await?;
             }
-            let appended = self.log.append(topic, partition, records).await;
+            let appended = log.append(topic, partition, records).await;
             if let Some((Fault::LateAfter, late)) = late {
-                self.log.append(topic, partition, late).await?;
+                log.append(topic, partition, late).await?;
             }
             return appended;
         }
         let fault = self.fault.lock().expect("not poisoned").take();
         match fault {
-            None => self.log.append(topic, partition, records).await,
+            None => log.append(topic, partition, records).await,
             Some(Fault::DiesBefore) => self.die().await,
             Some(Fault::DiesAfter) => {
-                self.log.append(topic, partition, records).await?;
+                log.append(topic, partition, records).await?;
                 self.die().await
             }
             Some(fault @ (Fault::LateBefore | Fault::LateAfter)) => {
@@ -91,47 +87,10 @@ impl Log for Faulty {
             }
             Some(Fault::Cut(left)) => {
                 records.truncate(left);
-                self.log.append(topic, partition, records).await?;
+                log.append(topic, partition, records).await?;
                 Err(LogError::Unavailable("cut".to_owned()))
             }
         }
-    }
-
-    fn readers(&self) -> Result<Box<dyn Readers>, LogError> {
-        self.log.readers()
-    }
-
-    async fn join(&self, group: &str, topic: &str) -> Result<Box<dyn Membership>, LogError> {
-        self.log.join(group, topic).await
-    }
-
-    async fn committed(
-        &self,
-        group: &str,
-        topic: &str,
-        partition: u32,
-    ) -> Result<Option<Committed>, LogError> {
-        self.log.committed(group, topic, partition).await
-    }
-
-    fn never_committed_is_certain(&self) -> bool {
-        self.log.never_committed_is_certain()
-    }
-
-    async fn bounds(&self, topic: &str, partition: u32) -> Result<Bounds, LogError> {
-        self.log.bounds(topic, partition).await
-    }
-
-    async fn trim(&self, topic: &str, partition: u32, before: Offset) -> Result<(), LogError> {
-        self.log.trim(topic, partition, before).await
-    }
-
-    async fn check(&self) -> Result<(), LogError> {
-        self.log.check().await
-    }
-
-    async fn close(&self, wait: Duration) {
-        self.log.close(wait).await;
     }
 }
 
@@ -141,13 +100,13 @@ fn in_small_batches() -> ReplayRequest {
 }
 
 /// Runs until it dies; `false` when it was over before.
-async fn run_until_it_dies(faulty: &Arc<Faulty>, id: &str) -> bool {
+async fn run_until_it_dies(faulty: &Arc<Interposed<Faulty>>, id: &str) -> bool {
     let letters = Place::letters_of(faulty.clone());
     let running = tokio::spawn({
         let letters = letters.clone();
         async move { letters.run(CancellationToken::new()).await }
     });
-    let watcher = Place::letters_of(Arc::clone(&faulty.log));
+    let watcher = Place::letters_of(Arc::clone(faulty.behind()));
     let over = async {
         while !watcher.replay(id).await.expect("a status").is_over() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -172,11 +131,11 @@ async fn a_replay_that_dies_at_any_moment_is_carried_on_and_puts_every_letter_ba
             let place = Place::new().await;
             place.bury_some(2).await;
             let ordered = place.letters().order(&in_small_batches(), "alice", false).await.expect("ordered");
-            let faulty = Faulty::new(Arc::clone(&place.log), at, fault);
+            let faulty = Faulty::before(Arc::clone(&place.log), at, fault);
             let died = run_until_it_dies(&faulty, &ordered.id).await;
             let status = run_until_over(&place.letters(), &ordered.id).await;
             assert_eq!(place.put_back().await, Place::expected(2, 1), "{fault:?} at append {at}");
-            assert_eq!((status.redriven, status.failed), (6, 0), "{fault:?} at append {at}");
+            assert_eq!((status.redriven, status.unsent.len()), (6, 0), "{fault:?} at append {at}");
             if !died {
                 break;
             }
@@ -195,7 +154,7 @@ async fn an_append_that_was_cut_is_completed() {
         place.bury_some(4).await;
         let ordered = place.letters().order(&all(), "alice", false).await.expect("ordered");
         // The claim, the entry, and the append of the first batch.
-        let faulty = Faulty::new(Arc::clone(&place.log), 2, Fault::Cut(left));
+        let faulty = Faulty::before(Arc::clone(&place.log), 2, Fault::Cut(left));
         let status = run_until_over(&Place::letters_of(faulty), &ordered.id).await;
         assert_eq!(place.put_back().await, Place::expected(4, 1), "{left} were written");
         assert_eq!(status.redriven, 12);
@@ -210,7 +169,7 @@ async fn no_letter_of_a_batch_that_was_written_down_late_is_lost() {
         place.bury_some(4).await;
         let ordered = place.letters().order(&all(), "alice", false).await.expect("ordered");
         // The claim, and the entry of the first batch; the next append is the next claim.
-        let faulty = Faulty::new(Arc::clone(&place.log), 1, fault);
+        let faulty = Faulty::before(Arc::clone(&place.log), 1, fault);
         let status = run_until_over(&Place::letters_of(faulty), &ordered.id).await;
         assert_eq!(place.put_back().await, Place::expected(4, 1), "{fault:?}");
         assert_eq!((status.redriven, status.skipped), (12, 0), "{fault:?}");
@@ -289,6 +248,48 @@ async fn nobody_takes_over_from_one_who_spoke_lately() {
     assert_eq!(place.put_back().await, []);
     stop.cancel();
     running.await.expect("it ends");
+}
+
+/// Whoever follows a replay that another process carries on sees it go on and end, and leaves it to that process.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_of_another_process_is_followed_to_its_end() {
+    let place = Place::new().await;
+    place.bury_some(4).await;
+    let options = DeadLetterOptions::new(Duration::from_hours(1));
+    let of = || DeadLetters::new(Arc::clone(&place.log), pipeline(), options);
+    let (first, follower) = (of(), of());
+    let slow = ReplayRequest { rate: Some(8), ..all() };
+    let ordered = first.order(&slow, "alice", true).await.expect("ordered");
+    let stop = CancellationToken::new();
+    let run = |letters: &DeadLetters| {
+        let (letters, stop) = (letters.clone(), stop.clone());
+        tokio::spawn(async move { letters.run(stop).await })
+    };
+    let before = follower.replay(&ordered.id).await.expect("a status").redriven;
+    assert_eq!(before, 0);
+    let running = [run(&first), run(&follower)];
+    let mut seen = std::collections::BTreeSet::new();
+    let over = async {
+        loop {
+            let status = follower.replay(&ordered.id).await.expect("a status");
+            seen.insert(status.redriven);
+            if status.is_over() {
+                return status;
+            }
+            assert!(!first.is_carried_on_elsewhere(&ordered.id).await.expect("known"));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let status = tokio::time::timeout(PATIENCE, over).await.expect("it is over some time");
+    stop.cancel();
+    for run in running {
+        run.await.expect("it ends");
+    }
+    assert_eq!((status.redriven, place.put_back().await), (12, Place::expected(4, 1)));
+    assert!(seen.range(1..12).next().is_some(), "it was seen to go on: {seen:?}");
+    let second = first.order(&slow, "alice", true).await.expect("ordered");
+    assert!(follower.is_carried_on_elsewhere(&second.id).await.expect("known"), "by the first one");
+    assert!(!follower.is_carried_on_elsewhere(&ordered.id).await.expect("known"), "it is over");
 }
 
 #[tokio::test]

@@ -83,6 +83,28 @@ async fn a_look_is_bounded_and_goes_on_where_it_ended() {
     assert_eq!(letters.show("0:0", false).await.expect("by its position").summary.position, "0:0");
 }
 
+/// All partitions together, from the first round on, and with fewer records left than partitions.
+#[tokio::test]
+async fn no_look_goes_beyond_its_limit() {
+    let place = Place::new().await;
+    place.bury_some(60).await;
+    let rare = LetterFilter { reasons: vec![DeadReason::Gone], ..everything() };
+    for records_max in [1, 2, 50, 70] {
+        let options = DeadLetterOptions { records_max, ..DeadLetterOptions::new(Duration::from_hours(1)) };
+        let letters = DeadLetters::new(Arc::clone(&place.log), pipeline(), options);
+        let (mut looked, mut after) = (0, None);
+        loop {
+            let page = letters.list(&rare, None, after.as_deref()).await.expect("a page");
+            assert!((1..=records_max).contains(&page.looked), "{} of {records_max}", page.looked);
+            (looked, after) = (looked + page.looked, page.next);
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(looked, 180, "{records_max}");
+    }
+}
+
 #[tokio::test]
 async fn a_letter_is_shown_whole_and_its_payload_when_it_is_asked_for() {
     let place = Place::new().await;

@@ -2,8 +2,10 @@
 
 mod faults;
 mod looks;
+mod measured;
 mod replays;
 mod routes;
+mod unsent;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,7 +10,7 @@ async fn every_letter_is_put_back_once_in_order_and_a_second_replay_puts_back_no
     place.bury_some(40).await;
     let letters = place.letters();
     let status = replayed(&letters, &all()).await;
-    assert_eq!((status.redriven, status.skipped, status.failed, status.looked), (120, 0, 0, 120));
+    assert_eq!((status.redriven, status.skipped, status.unsent.len(), status.looked), (120, 0, 0, 120));
     assert_eq!((status.state.as_str(), status.by.as_str(), status.looked_all), ("done", "alice", 120));
     assert_eq!(place.put_back().await, Place::expected(40, 1));
 

@@ -161,9 +161,7 @@ async fn answer(source: &Source, command: DlqCommand, output: Output) -> Result<
             print(output, &json!({ "items": replays }), |_| table::replays(&replays))
         }
         DlqCommand::Watch { replay } => replay::watch(source, &replay, output).await,
-        DlqCommand::Cancel { replay } => {
-            print(output, &source.cancel(&replay).await?, |it| table::replays(std::slice::from_ref(it)))
-        }
+        DlqCommand::Cancel { replay } => print(output, &source.cancel(&replay).await?, table::replay),
     }
 }
 

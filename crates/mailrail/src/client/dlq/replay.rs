@@ -68,12 +68,23 @@ async fn follow(source: &Source, replay: &str, output: Output) -> Result<()> {
             }
         }
     };
-    print(output, &ended, |it| table::replays(std::slice::from_ref(it)))?;
+    print(output, &ended, table::replay)?;
+    if !ended.is_over()
+        && let Source::Topic(topic) = source
+        && topic.letters.is_carried_on_elsewhere(replay).await.map_err(refused)?
+    {
+        bail!(
+            "{replay} is not over; another process carries it on, and `mailrail dlq watch {replay}` follows it"
+        );
+    }
     if !ended.is_over() {
         bail!("{replay} was stopped before its end; whoever replays next carries it on");
     }
     if ended.cancelled_by.is_some() {
         bail!("{replay} was cancelled before its end");
+    }
+    if let Some(letters) = table::not_put_back(&ended) {
+        bail!("{replay} is over, but letters were not put back: {letters}");
     }
     Ok(())
 }

@@ -10,6 +10,9 @@ use mailrail_control::{
 
 use crate::client::when::when;
 
+/// A letter that may have been put back, or not.
+const UNDECIDED: &str = "undecided";
+
 /// A list of letters.
 pub(super) fn letters(list: &LetterList) -> Result<String> {
     let headings = [
@@ -43,6 +46,7 @@ fn letter_row(item: &LetterSummary) -> [String; 9] {
         return row;
     };
     let redriven = match (letter.redriven, letter.redrives) {
+        _ if letter.undecided => UNDECIDED.to_owned(),
         (Some(true), _) => "yes".to_owned(),
         (None, _) => "?".to_owned(),
         (Some(false), 0) => "no".to_owned(),
@@ -98,7 +102,10 @@ pub(super) fn letter(detail: &LetterDetail) -> Result<String> {
     lines(&mut out, &[("problem", summary.problem.clone())])?;
     if let Some(it) = &summary.letter {
         let status = it.last_status.map(|status| format!(", the last one answered with {status}"));
-        let redriven = it.redriven.map(|it| if it { "yes" } else { "no" }.to_owned());
+        let redriven = match it.undecided {
+            true => Some(UNDECIDED.to_owned()),
+            false => it.redriven.map(|it| if it { "yes" } else { "no" }.to_owned()),
+        };
         lines(
             &mut out,
             &[
@@ -226,7 +233,7 @@ pub(super) fn replays(items: &[ReplayStatus]) -> Result<String> {
             when(it.ordered_at_ms),
             it.redriven.to_string(),
             it.skipped.to_string(),
-            it.failed.to_string(),
+            not_put_back(it).unwrap_or_else(|| "0".to_owned()),
             it.unreadable.to_string(),
             format!("{}/{}", it.looked, it.looked_all),
             format!("{}/s", it.rate),
@@ -239,12 +246,34 @@ pub(super) fn replays(items: &[ReplayStatus]) -> Result<String> {
         "ordered at",
         "put back",
         "skipped",
-        "failed",
+        "not put back",
         "unreadable",
         "looked at",
         "rate",
     ];
     table(headings, items.iter().map(row).collect())
+}
+
+/// A replay, and the letters that it did not put back.
+pub(super) fn replay(it: &ReplayStatus) -> Result<String> {
+    let mut out = replays(std::slice::from_ref(it))?;
+    for letter in &it.unsent {
+        let (delivery, position, reason) = (&letter.delivery, &letter.position, &letter.reason);
+        lines(&mut out, &[(reason.as_str(), Some(format!("{delivery} at {position}")))])?;
+    }
+    let more = (it.too_large + it.gone + it.undecided).saturating_sub(it.unsent.len() as u64);
+    if more > 0 {
+        writeln!(out, "  and {more} more: `mailrail dlq list` shows whether they are redriven")?;
+    }
+    Ok(out)
+}
+
+/// How many letters a replay did not put back, and why; `None` when there are none.
+pub(super) fn not_put_back(it: &ReplayStatus) -> Option<String> {
+    let counts = [(it.too_large, "too large"), (it.gone, "gone"), (it.undecided, UNDECIDED)];
+    let counts: Vec<_> = counts.iter().filter(|(count, _)| *count > 0).collect();
+    let text = counts.iter().map(|(count, why)| format!("{count} {why}")).collect::<Vec<_>>().join(", ");
+    (!text.is_empty()).then_some(text)
 }
 
 fn table<const N: usize>(headings: [&str; N], rows: Vec<[String; N]>) -> Result<String> {

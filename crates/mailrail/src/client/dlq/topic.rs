@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use mailrail_control::DeadLetters;
 use mailrail_log::{Log, LogError};
+use mailrail_telemetry::{LogOptions, Logs, Metrics, init_logs};
 
 use crate::assemble::open_log;
 use crate::roles::{dead_letter_options, pipeline};
@@ -25,6 +26,7 @@ pub(super) struct Topic {
     /// Who stands in the ledger.
     pub(super) by: String,
     log: Arc<dyn Log>,
+    _logs: Logs,
 }
 
 impl Topic {
@@ -41,7 +43,7 @@ pub(super) async fn open(config: Option<&Path>, data: Option<&Path>, writes: boo
     let base = data.map_or_else(Settings::default, Settings::dev);
     let settings = base.overlaid(config, environment())?;
     settings.validate_log()?;
-    mailrail_telemetry::init_logs(settings.logs.format.explicit(), FILTER);
+    let logs = init_logs(LogOptions { filter: FILTER, ..settings.logs.options() }, &Metrics::new().logs);
     let local = settings.log.kind == LogKind::Local;
     if local {
         let path = &settings.log.path;
@@ -58,7 +60,7 @@ pub(super) async fn open(config: Option<&Path>, data: Option<&Path>, writes: boo
         log.ensure_topics(&Topics::named(&settings).specs(&settings)).await?;
     }
     let letters = DeadLetters::new(Arc::clone(&log), pipeline(&settings), dead_letter_options(&settings));
-    Ok(Topic { letters, by: by(), log })
+    Ok(Topic { letters, by: by(), log, _logs: logs })
 }
 
 /// Who runs this.

@@ -1,6 +1,6 @@
 //! What people see of dead letters.
 
-use mailrail_control::LetterFacts;
+use mailrail_control::{FilterParts, LetterFacts, UnsentLetter};
 
 use super::*;
 
@@ -30,6 +30,7 @@ fn facts(redriven: Option<bool>, redrives: u32) -> LetterFacts {
         last_status: Some(503),
         redrives,
         redriven,
+        undecided: false,
     }
 }
 
@@ -44,6 +45,7 @@ fn letters_are_a_table_that_no_event_type_breaks() {
         summary(Some(facts(Some(true), 0))),
         summary(Some(facts(Some(false), 2))),
         summary(Some(facts(None, 0))),
+        summary(Some(LetterFacts { undecided: true, ..facts(Some(true), 0) })),
         summary(None),
     ];
     let list = LetterList {
@@ -62,8 +64,9 @@ fn letters_are_a_table_that_no_event_type_breaks() {
         row("yes"),
         row("no, 2 before"),
         row("?"),
+        row("undecided"),
         "2023-11-14T22:13:20Z cannot be read: field reason of the record is an unknown code 3:17".to_owned(),
-        "5 dead letter(s) shown; 12 record(s) looked at; there are older ones".to_owned(),
+        "6 dead letter(s) shown; 12 record(s) looked at; there are older ones".to_owned(),
         "not known everywhere: no answer".to_owned(),
     ];
     assert_eq!(squeezed(&letters(&list).expect("text")), wanted);
@@ -106,4 +109,45 @@ fn a_payload_keeps_its_lines_and_loses_what_a_terminal_obeys() {
     let text = letter(&detail).expect("text");
     assert!(text.ends_with("payload (text, its beginning):\na\n [2Jb\n"), "{text}");
     assert!(text.contains("  reason       exhausted at 2023-11-14T22:13:20Z\n"), "{text}");
+}
+
+#[test]
+fn what_a_replay_did_not_put_back_is_named_with_the_reason() {
+    let unsent = |n: u64, reason: &str| UnsentLetter {
+        delivery: format!("dlv_{n}"),
+        position: format!("0:{n}"),
+        reason: reason.to_owned(),
+    };
+    let done = ReplayStatus {
+        id: "rpl_x".to_owned(),
+        pipeline: "default".to_owned(),
+        state: "done".to_owned(),
+        by: "alice".to_owned(),
+        ordered_at_ms: 1_700_000_000_123,
+        ended_at_ms: Some(1_700_000_060_123),
+        cancelled_by: None,
+        filter: FilterParts::default(),
+        again: false,
+        rate: 50,
+        redriven: 7,
+        skipped: 1,
+        unreadable: 0,
+        too_large: 1,
+        gone: 0,
+        undecided: 2,
+        unsent: vec![unsent(1, "too_large"), unsent(2, "undecided")],
+        looked: 11,
+        looked_all: 11,
+    };
+    let wanted = [
+        "replay state by ordered at put back skipped not put back unreadable looked at rate",
+        "rpl_x done alice 2023-11-14T22:13:20Z 7 1 1 too large, 2 undecided 0 11/11 50/s",
+        "too_large dlv_1 at 0:1",
+        "undecided dlv_2 at 0:2",
+        "and 1 more: `mailrail dlq list` shows whether they are redriven",
+    ];
+    assert_eq!(squeezed(&replay(&done).expect("text")), wanted);
+    let whole = ReplayStatus { too_large: 0, undecided: 0, unsent: Vec::new(), ..done };
+    assert_eq!(not_put_back(&whole), None);
+    assert!(replay(&whole).expect("text").contains(" 7         1        0 "));
 }
