@@ -1,6 +1,6 @@
 """Deliver from inside: what it uses, what is full, what waits for what."""
 
-from .panels import dashboard, graph, row, selector
+from .panels import dashboard, graph, quantiles, row, selector
 
 DELIVER = {"component": "deliver"}
 
@@ -88,6 +88,75 @@ def build():
                 ),
             ),
             row(
+                "Limits over all processes",
+                graph(
+                    "Processes on their share",
+                    "Redis is away or may have forgotten: limits are not shared.",
+                    "short",
+                    (f"sum(mailrail_limits_on_share{selector(**DELIVER)})", "on their share"),
+                    (f"max(mailrail_limits_processes{selector(**DELIVER)})", "processes that take leases"),
+                ),
+                graph(
+                    "Redis errors",
+                    "Exchanges and signs of life that failed, by code.",
+                    "ops",
+                    (
+                        f"sum by (reason) (rate(mailrail_limits_store_failures_total{selector()}[$__rate_interval]))",
+                        "{{reason}}",
+                    ),
+                ),
+                graph(
+                    "Asks for leases",
+                    "How deliveries got theirs; refused ones are held.",
+                    "ops",
+                    (
+                        f"sum by (outcome) (rate(mailrail_limits_lease_asks_total{selector()}[$__rate_interval]))",
+                        "{{outcome}}",
+                    ),
+                ),
+                graph(
+                    "Leases",
+                    "In use or kept for a moment, by process.",
+                    "short",
+                    per_process("mailrail_limits_leases"),
+                    width=12,
+                ),
+                graph(
+                    "Leases lost",
+                    "Redis had forgotten them, or they are left to expire.",
+                    "short",
+                    (
+                        f"sum(increase(mailrail_limits_leases_lost_total{selector()}[$__rate_interval]))",
+                        "forgotten while in use",
+                    ),
+                    (
+                        f"sum(increase(mailrail_limits_leases_left_to_expire_total{selector()}[$__rate_interval]))",
+                        "left to expire",
+                    ),
+                    width=12,
+                ),
+            ),
+            row(
+                "Processes that die",
+                graph(
+                    "Isolated partitions",
+                    "One delivery is tried at a time, since processes died while they owned them.",
+                    "short",
+                    per_process("mailrail_deliver_isolated_partitions"),
+                    width=12,
+                ),
+                graph(
+                    "Quarantine",
+                    "Records that could not be read, or that kill the process.",
+                    "short",
+                    (
+                        f"sum(increase(mailrail_deliver_quarantined_total{selector()}[$__rate_interval]))",
+                        "deliver",
+                    ),
+                    width=12,
+                ),
+            ),
+            row(
                 "Errors",
                 graph(
                     "Share of attempts that fail",
@@ -109,6 +178,13 @@ def build():
                     ),
                 ),
                 graph(
+                    "Attempts of a delivery",
+                    "How many it took until a delivery ended.",
+                    "short",
+                    *quantiles("mailrail_deliver_attempts_per_delivery"),
+                    width=12,
+                ),
+                graph(
                     "Dead letters by reason",
                     "Why deliveries are given up.",
                     "short",
@@ -116,6 +192,7 @@ def build():
                         f"sum by (reason) (increase(mailrail_deliver_dead_letters_total{selector()}[$__rate_interval]))",
                         "{{reason}}",
                     ),
+                    width=12,
                 ),
             ),
         ],

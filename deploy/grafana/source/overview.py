@@ -14,6 +14,11 @@ def rate(metric, by="", **labels):
     return f"{grouping} (rate({metric}{selector(**labels)}[$__rate_interval]))"
 
 
+def by_route(metric):
+    bucket = f"sum by (le, route) (rate({metric}_bucket{selector()}[$__rate_interval]))"
+    return f"histogram_quantile(0.99, {bucket})", "{{route}}"
+
+
 def build():
     return dashboard(
         "mailrail-overview",
@@ -82,6 +87,21 @@ def build():
                     "s",
                     *quantiles("mailrail_ingest_append_seconds"),
                 ),
+                graph(
+                    "Time of a request, 99 %",
+                    "From its headers to its answer, by class of route.",
+                    "s",
+                    by_route("mailrail_ingest_request_seconds"),
+                    width=12,
+                ),
+                graph(
+                    "Open requests",
+                    "Whose body is read, or whose answer is waited for.",
+                    "short",
+                    (f"sum(mailrail_ingest_requests_in_flight{selector()})", "ingest"),
+                    (f"sum(mailrail_control_requests_in_flight{selector()})", "control"),
+                    width=12,
+                ),
             ),
             row(
                 "Match",
@@ -126,6 +146,21 @@ def build():
                     "s",
                     *quantiles("mailrail_deliver_age_seconds"),
                 ),
+                graph(
+                    "Accepted to first attempt",
+                    "What requests take is not in it; what paused or limited endpoints hold up is. The aim: 99 % within 10 s.",
+                    "s",
+                    *quantiles("mailrail_deliver_first_attempt_delay_seconds"),
+                    width=12,
+                ),
+                graph(
+                    "First attempts after 10 s",
+                    "Share of deliveries, those of paused or limited endpoints too. The aim is less than 1 %.",
+                    "percentunit",
+                    (f"max(mailrail:first_attempt_late:ratio_rate5m{RECORDED})", "5 minutes"),
+                    (f"max(mailrail:first_attempt_late:ratio_rate1h{RECORDED})", "1 hour"),
+                    width=12,
+                ),
             ),
             row(
                 "Outcomes",
@@ -147,6 +182,29 @@ def build():
                     "ops",
                     (rate("mailrail_match_quarantined_total"), "match"),
                     (rate("mailrail_deliver_quarantined_total"), "deliver"),
+                ),
+            ),
+            row(
+                "Control and replays",
+                graph(
+                    "Time of a control request, 99 %",
+                    "By class of route.",
+                    "s",
+                    by_route("mailrail_control_request_seconds"),
+                ),
+                graph(
+                    "Replays",
+                    "Not over, as control sees them, and carried on now.",
+                    "short",
+                    (f"max(mailrail_replay_unfinished{selector()})", "not over"),
+                    (f"sum(mailrail_replay_running{selector()})", "carried on"),
+                ),
+                graph(
+                    "Letters of replays",
+                    "Put back, passed over, failed; and the most that were ordered.",
+                    "ops",
+                    (rate("mailrail_replay_letters_total", "outcome"), "{{outcome}}"),
+                    (f"sum(mailrail_replay_rate_limit{selector()})", "at most"),
                 ),
             ),
             row(

@@ -22,6 +22,11 @@ name is too long for that is cut and told apart by a hash. Takes (root, suffix).
 {{- printf "%s-%s" $base .suffix -}}
 {{- end -}}
 
+{{/* Name of the Service of a role's admin port. Takes (root, pipeline, role). */}}
+{{- define "mailrail.adminService" -}}
+{{- include "mailrail.name" (dict "root" .root "suffix" (printf "%s-%s-admin" .pipeline .role)) -}}
+{{- end -}}
+
 {{/* Labels that never change and that selectors use. Takes (root, pipeline, role). */}}
 {{- define "mailrail.selectorLabels" -}}
 app.kubernetes.io/name: {{ .root.Values.nameOverride | default .root.Chart.Name | trunc 63 | trimSuffix "-" }}

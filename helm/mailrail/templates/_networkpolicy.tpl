@@ -6,6 +6,8 @@
 - ports: [{port: admin, protocol: TCP}]
   from:
     {{- $policy.metricsFrom | default (list (dict "namespaceSelector" dict)) | toYaml | nindent 4 }}
+    # `helm test`.
+    - podSelector: {matchLabels: {app.kubernetes.io/instance: {{ .root.Release.Name }}, app.kubernetes.io/component: test}}
 {{- if eq .role "ingest" }}
 - ports: [{port: http, protocol: TCP}]
   {{- with $policy.ingestFrom }}

@@ -154,6 +154,12 @@
 {{- if and (kindIs "invalid" $values.pdb.minAvailable) (kindIs "invalid" $values.pdb.maxUnavailable) -}}
 {{- fail (printf "%s: pdb has neither minAvailable nor maxUnavailable: set one, or pdb.create=false" .at) -}}
 {{- end -}}
+{{- $at := .at -}}
+{{- range $values.env -}}
+{{- if eq (upper .name) "MAILRAIL__LOG__KAFKA__SESSION_TIMEOUT" -}}
+{{- fail (printf "%s: env %s is not set here: the grace period follows from it; set settings.log.kafka.session_timeout" $at .name) -}}
+{{- end -}}
+{{- end -}}
 {{- $least := include "mailrail.graceLeast" .workload | int -}}
 {{- if lt (include "mailrail.grace" .workload | int) $least -}}
 {{- fail (printf "%s: terminationGracePeriodSeconds is %d, and stopping may take %d: it would be killed while it drains; set it to %d or more, or leave it out" .at (include "mailrail.grace" .workload | int) $least $least) -}}

@@ -25,7 +25,9 @@ def check(report, label, found, values):
             "checksum/config" in workload["spec"]["template"]["metadata"]["annotations"],
             f"{where}: no checksum of the settings",
         )
-        grace.check(report, where, workload)
+        volumes = {one["name"]: one for one in workload["spec"]["template"]["spec"]["volumes"]}
+        settings = objects.named("ConfigMap", volumes["settings"]["configMap"]["name"])
+        grace.check(report, where, workload, settings["data"]["mailrail.toml"])
     for pod, where in pods.of(found, label):
         pods.check(report, where, pod, objects, values)
     selectors(report, label, objects)

@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-from . import binary
+from . import binary, grace
 from .paths import COMPOSE, DASHBOARDS, RULES
 
 ROLES = ("ingest", "match", "deliver", "control")
@@ -38,8 +38,17 @@ def check(report):
         check_service(report, f"compose.yaml: {name}", service, compose)
     for role in ROLES:
         check_role(report, f"compose.yaml: {role}", role, services[role])
+    check_redis(report, services["redis"])
     check_prometheus(report, services)
     check_grafana(report, services)
+
+
+def check_redis(report, service):
+    """Its keys have expiries, and every other policy throws leases away when it is full."""
+    options = dict(zip(service["command"][1::2], service["command"][2::2]))
+    report.check(
+        options.get("--maxmemory-policy") == "noeviction", f"compose.yaml: redis throws keys away when it is full: {options}"
+    )
 
 
 def check_service(report, where, service, compose):
@@ -78,6 +87,13 @@ def check_role(report, where, role, service):
     answer = binary.run("check-config", str(COMPOSE / "mailrail.toml"), "--role", role, env=env)
     report.check(answer.returncode == 0, f"{where}: mailrail check-config: {answer.stderr.strip()}")
     report.check("kafka:19092" in answer.stdout, f"{where}: {answer.stdout.strip()}")
+    grace.check_compose(report, where, service, (COMPOSE / "mailrail.toml").read_text())
+    report.check(
+        "MAILRAIL__LOG__KAFKA__SESSION_TIMEOUT" not in env, f"{where}: say the session in mailrail.toml: its grace follows from it"
+    )
+    test = service.get("healthcheck", {}).get("test", [])
+    report.check(test[1:] == ["/usr/local/bin/mailrail", "health"], f"{where}: its health check is {test}")
+    report.check(binary.run(test[-1], "--help").returncode == 0, f"{where}: there is no command `mailrail {test[-1]}`")
 
 
 def check_prometheus(report, services):

@@ -12,6 +12,7 @@ ROW = re.compile(
 TYPES = {
     "text": {"type": "string"},
     "integer": {"type": "integer", "minimum": 0},
+    "number": {"type": "number", "minimum": 0},
     "boolean": {"type": "boolean"},
     "list": {"type": "array", "items": {"type": "string"}},
     "duration": {"type": "string", "pattern": "^[0-9].*$"},
