@@ -19,10 +19,6 @@ pub(crate) async fn bury(
     held: &Held,
     reason: DeadReason,
 ) -> Result<(), LogError> {
-    tracing::info!(
-        delivery.id = %held.delivery.id, tenant = %held.delivery.event.tenant, endpoint = %held.delivery.endpoint,
-        reason = reason.code(), attempts = held.delivery.history.attempts, "delivery given up"
-    );
     let mut letter = DeadLetter {
         delivery: Delivery::clone(&held.delivery),
         reason,

@@ -3,7 +3,7 @@
 //! What may not go is held, which is no attempt. It is woken when a place is free or the endpoint is up again; the time that
 //! it is given is for the case that nobody wakes it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mailrail_limits::{Admission, Lease, Leases, Recipient};
@@ -31,26 +31,48 @@ struct Gate {
     in_flight: u32,
     used: RateUse,
     breaker: Breaker,
-    waiting: VecDeque<(Waker, MailboxKey)>,
-    /// Those that are in `waiting`: each is there once.
-    listed: HashSet<MailboxKey>,
+    /// Those that wait, in the order in which they came.
+    waiting: BTreeMap<Ticket, (Waker, MailboxKey)>,
+    /// Their tickets: each is there once.
+    listed: HashMap<MailboxKey, Ticket>,
+    /// The next ticket.
+    tickets: Ticket,
 }
+
+/// A place among those that wait; those who came later have a larger one.
+type Ticket = u64;
 
 impl Gate {
     fn is_idle(&self) -> bool {
         self.in_flight == 0 && self.waiting.is_empty() && self.breaker.is_fresh()
     }
 
-    fn wait(&mut self, (mailbox, waker): Asking<'_>) {
-        if self.waiting.len() < WAITERS_MAX && self.listed.insert(mailbox.clone()) {
-            self.waiting.push_back((waker.clone(), mailbox.clone()));
+    /// Gives the ticket that a mailbox takes here, if it has none.
+    fn wait(&mut self, (mailbox, waker): Asking<'_>) -> Option<Ticket> {
+        if self.waiting.len() >= WAITERS_MAX || self.listed.contains_key(mailbox) {
+            return None;
+        }
+        let ticket = self.tickets;
+        self.tickets += 1;
+        self.listed.insert(mailbox.clone(), ticket);
+        self.waiting.insert(ticket, (waker.clone(), mailbox.clone()));
+        Some(ticket)
+    }
+
+    /// A delivery of a mailbox went through that asked when `next` was the next ticket, and took `own`. Listed on, the mailbox
+    /// would be called in place of another one that waits. Where it was listed since, another delivery of it waits.
+    fn went(&mut self, mailbox: &MailboxKey, next: Ticket, own: Option<Ticket>) {
+        let listed = self.listed.get(mailbox).copied();
+        if let Some(ticket) = listed.filter(|ticket| *ticket < next || Some(*ticket) == own) {
+            self.listed.remove(mailbox);
+            self.waiting.remove(&ticket);
         }
     }
 
     /// Wakes the first that are still there to be woken.
     fn wake(&mut self, mut count: usize) {
         while count > 0
-            && let Some((waker, mailbox)) = self.waiting.pop_front()
+            && let Some((_, (waker, mailbox))) = self.waiting.pop_first()
         {
             self.listed.remove(&mailbox);
             // One that is gone, or is behind with what it was told, asks again when its time comes.
@@ -127,13 +149,16 @@ impl Gates {
     ) -> Result<Pass, Hold> {
         let recipient = Recipient { tenant: tenant.clone(), endpoint: endpoint.id.clone() };
         let asking = (mailbox, waker);
+        let mut next = None;
         if endpoint.max_in_flight.is_some() || endpoint.rate_per_second.is_some() {
             // Nothing is taken while the endpoint is down.
-            self.with_gate(&recipient, |gate| gate.look(asking, now))?;
+            next = Some(self.with_gate(&recipient, |gate| gate.look(asking, now).map(|()| gate.tickets))?);
         }
-        let lease = match endpoint.max_in_flight {
-            None => None,
-            Some(max) => Some(self.lease(&recipient, max, asking, now).await?),
+        let (lease, own) = match endpoint.max_in_flight {
+            None => (None, None),
+            Some(max) => {
+                self.lease(&recipient, max, asking, now).await.map(|(lease, own)| (Some(lease), own))?
+            }
         };
         let per_second = match endpoint.rate_per_second {
             None => None,
@@ -143,8 +168,32 @@ impl Gates {
             // This task was stopped for longer than a lease lasts.
             return Err(Hold { reason: HoldReason::Concurrency, until: now });
         }
-        self.with_gate(&recipient, |gate| gate.go(per_second, asking, now))?;
+        self.with_gate(&recipient, |gate| {
+            gate.go(per_second, asking, now)?;
+            // Without a limit it waited nowhere on its way. Where its mailbox is listed, another delivery of it found the endpoint
+            // down, and is called when that is up.
+            if let Some(next) = next {
+                gate.went(mailbox, next, own);
+            }
+            Ok(())
+        })?;
         Ok(Pass { gates: self.clone(), recipient, lease })
+    }
+
+    /// Whether an endpoint is up, as [`Gates::enter`] would find it. Takes nothing.
+    ///
+    /// # Errors
+    /// What the mailbox waits for. `waker` hears when it may ask again.
+    pub(crate) fn look(
+        &self,
+        tenant: &TenantId,
+        endpoint: &Endpoint,
+        mailbox: &MailboxKey,
+        waker: &Waker,
+        now: Timestamp,
+    ) -> Result<(), Hold> {
+        let recipient = Recipient { tenant: tenant.clone(), endpoint: endpoint.id.clone() };
+        self.with_gate(&recipient, |gate| gate.look((mailbox, waker), now))
     }
 
     /// The rate that this process counts for itself; `None` when it was counted for all.
@@ -156,21 +205,23 @@ impl Gates {
         }
     }
 
+    /// Also gives the ticket that was taken, where the lease came only then.
     async fn lease(
         &self,
         recipient: &Recipient,
         max: u32,
         asking: Asking<'_>,
         now: Timestamp,
-    ) -> Result<Lease, Hold> {
+    ) -> Result<(Lease, Option<Ticket>), Hold> {
         let refused = match self.leases.take(recipient, max).await {
-            Ok(lease) => return Ok(lease),
+            Ok(lease) => return Ok((lease, None)),
             Err(refused) => refused,
         };
-        self.with_gate(recipient, |gate| gate.wait(asking));
+        let ticket = self.with_gate(recipient, |gate| gate.wait(asking));
         // One that came free before this was listed woke nobody.
         let until = now.plus(refused.ask_again);
-        self.leases.try_take(recipient, max).map_err(|_| Hold { reason: HoldReason::Concurrency, until })
+        let lease = self.leases.try_take(recipient, max);
+        lease.map(|lease| (lease, ticket)).map_err(|_| Hold { reason: HoldReason::Concurrency, until })
     }
 
     fn with_gate<T>(&self, recipient: &Recipient, change: impl FnOnce(&mut Gate) -> T) -> T {

@@ -32,6 +32,7 @@ mod sequence;
 mod service;
 mod settle;
 mod takeover;
+mod tell;
 
 pub use config::Config;
 pub use service::Service;

@@ -32,7 +32,6 @@ pub(crate) async fn quarantine(
     problem: &str,
 ) -> Result<(), LogError> {
     shared.metrics.quarantined.inc();
-    tracing::error!(partition, offset = record.offset, problem, "delivery record goes to quarantine");
     let set_aside = quarantine_record(&shared.config.deliveries_topic, partition, record, problem);
     append(shared, &shared.config.quarantine_topic, partition, set_aside).await
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{HeaderName, HeaderValue};
 use mailrail_egress::{Destination, Egress};
 use mailrail_sign::SigningKey;
+use mailrail_store::Directory;
 use mailrail_types::{Endpoint, EndpointId, ErrorCode, TenantId};
 
 /// Endpoints whose route is kept; beyond it all are forgotten and made again.
@@ -72,6 +73,20 @@ impl Routes {
         }
         routes.insert(key, route.clone());
         Ok(route)
+    }
+
+    /// Forgets the routes of endpoints that are gone or are set up otherwise now, and with them their keys.
+    pub(crate) fn forget_old(&self, directory: &Directory) {
+        self.lock().retain(|(tenant, endpoint), route| {
+            let view = directory.tenant(tenant);
+            let current = view.as_ref().and_then(|view| view.endpoints.get(endpoint));
+            current.is_some_and(|current| Arc::ptr_eq(current, &route.endpoint))
+        });
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(TenantId, EndpointId), Arc<Route>>> {

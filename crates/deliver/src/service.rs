@@ -1,13 +1,14 @@
 //! The service: owns partitions of the deliveries topic and works through the mailboxes of each.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mailrail_egress::Egress;
 use mailrail_limits::{Leases, LocalLeases, Terms};
 use mailrail_log::{Claim, Log, LogError, OwnOptions, Owner, Owning, Readers, Subject, own_partitions};
 use mailrail_store::Directory;
-use mailrail_telemetry::{DeliverMetrics, Metrics};
+use mailrail_telemetry::{DeliverMetrics, Metrics, Traces};
 use mailrail_types::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +20,12 @@ use crate::gate::Gates;
 use crate::partition::Partition;
 use crate::permit::Permits;
 use crate::route::Routes;
+
+/// How long after a change of the set-up what follows from the one before is forgotten; attempts that looked it up have used it by
+/// then, and many changes cost no more than one.
+const FORGET_AFTER: Duration = Duration::from_secs(1);
+/// The least that the rest of a released partition takes beyond its longest attempt: what a timer is late.
+const REST_MARGIN: Duration = Duration::from_secs(1);
 
 /// What all partitions of a process share.
 pub(crate) struct Shared {
@@ -40,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) process: u64,
     pub(crate) budget: Budget,
     pub(crate) metrics: DeliverMetrics,
+    pub(crate) traces: Traces,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -59,7 +67,7 @@ impl Shared {
 }
 
 /// Stage two.
-pub struct Service(Arc<Shared>);
+pub struct Service(pub(crate) Arc<Shared>);
 
 impl std::fmt::Debug for Service {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -100,6 +108,7 @@ impl Service {
             process: rand::random::<u64>().max(1),
             budget,
             metrics,
+            traces: Traces::off(),
             clock,
         })))
     }
@@ -110,6 +119,15 @@ impl Service {
     pub fn with_leases(mut self, leases: Leases) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.0) {
             shared.gates = Gates::new(shared.config.breaker, leases);
+        }
+        self
+    }
+
+    /// With traces of its attempts. Without it there are none.
+    #[must_use]
+    pub fn with_traces(mut self, traces: Traces) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.0) {
+            shared.traces = traces;
         }
         self
     }
@@ -128,13 +146,32 @@ impl Service {
             stopped: config.stopped.clone(),
         };
         let (leases, ended) = (self.0.gates.leases().clone(), CancellationToken::new());
+        let forgetting = forget_old_routes(self.0.clone(), ended.clone());
         let work = async {
             let log = self.0.log.clone();
             let result = own_partitions(log, subject, Arc::new(Partitions(self.0)), options, stop).await;
             ended.cancel();
             result
         };
-        tokio::join!(work, leases.run(ended.clone())).0
+        tokio::join!(work, leases.run(ended.clone()), forgetting).0
+    }
+}
+
+/// Keeps no keys of endpoints that are gone, or of secrets that were changed.
+async fn forget_old_routes(shared: Arc<Shared>, ended: CancellationToken) {
+    let mut changes = shared.directory.changes();
+    let forgetting = async {
+        while changes.changed().await.is_ok() {
+            tokio::time::sleep(FORGET_AFTER).await;
+            changes.mark_unchanged();
+            shared.routes.forget_old(&shared.directory);
+        }
+        // Nobody changes the set-up any more.
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = forgetting => {}
+        () = ended.cancelled() => {}
     }
 }
 
@@ -147,6 +184,10 @@ impl Owner for Partitions {
         let lease = claim.lease.clone();
         self.0.egress.ask_before_sending(move || lease.holds(Instant::now()));
         Partition::own(self.0.clone(), claim).await
+    }
+
+    fn rest_max(&self) -> Duration {
+        self.0.config.attempt_timeout + REST_MARGIN
     }
 
     async fn rest(&self, partition: u32) {

@@ -4,7 +4,9 @@ mod cutting;
 mod gates;
 mod holding;
 mod isolation;
+mod remade;
 mod rig;
+mod routes;
 mod threads;
 
 use std::time::Duration;
@@ -15,7 +17,7 @@ use mailrail_types::{
     SubscriptionId, Timestamp,
 };
 
-pub(crate) use holding::panic_on_poison;
+pub(crate) use holding::{loses, panic_on_poison};
 pub(crate) use isolation::die_of_killer;
 use rig::{Rig, quick};
 

@@ -50,6 +50,10 @@ pub enum LogError {
     /// The settings cannot work.
     #[error("{0}")]
     Config(String),
+    /// The caller found a mistake of its own, which the log has no part in. Whoever owns a partition starts again with what is
+    /// in the log.
+    #[error("a fault in mailrail itself: {0}")]
+    Fault(String),
     /// The adapter was closed.
     #[error("the log is closed")]
     Closed,

@@ -8,6 +8,8 @@
 
 mod error;
 mod insist;
+#[cfg(feature = "interposed")]
+mod interposed;
 pub mod kafka;
 pub mod local;
 mod own;
@@ -17,6 +19,8 @@ mod size;
 
 pub use error::{LogError, TopicMismatch};
 pub use insist::append_insistently;
+#[cfg(feature = "interposed")]
+pub use interposed::{Between, Interposed};
 pub use kafka::{KafkaConfig, KafkaLog};
 pub use local::{LocalLog, LocalOptions};
 pub use own::{

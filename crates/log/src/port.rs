@@ -186,8 +186,8 @@ pub enum GroupEvent {
     },
 }
 
-/// How long a group waits for a [`Release`]. An owner needs a few seconds to hand over; the rest is for one that could not say its
-/// last word, and lets its attempts end first. Below the 120 s after which a member that does not poll is put out.
+/// How long a group waits for a [`Release`] at least. An owner needs a few seconds to hand over; the rest is for one that could not
+/// say its last word, and lets its longest attempt end first.
 pub(crate) const RELEASE_WAIT: Duration = Duration::from_secs(60);
 
 /// Answer to a revocation: the last commits.

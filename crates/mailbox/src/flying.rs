@@ -92,16 +92,16 @@ impl Flying {
         of.is_some_and(|of| of.running.values().all(|(started, _)| now.since(*started) >= long))
     }
 
-    /// Whether one about this has run for so long.
-    pub(crate) fn has_for(
+    /// What those are about that have run for so long.
+    pub(crate) fn keys_for(
         &self,
         mailbox: &MailboxKey,
-        key: Option<OrderKey>,
         long: Duration,
         now: Timestamp,
-    ) -> bool {
-        let of = key.and_then(|key| self.0.get(mailbox)?.keys.get(&key));
-        of.is_some_and(|(_, started)| now.since(*started) >= long)
+    ) -> impl Iterator<Item = OrderKey> {
+        let keys = self.0.get(mailbox).map(|of| &of.keys);
+        let long = keys.into_iter().flatten().filter(move |(_, (_, started))| now.since(*started) >= long);
+        long.map(|(key, _)| *key)
     }
 
     /// Deliveries aside that wait.
@@ -123,7 +123,9 @@ mod tests {
         assert!(flying.has(&m, Some(7)) && !flying.has(&m, Some(8)) && !flying.has(&n, Some(7)));
         assert!(!flying.has(&m, None), "what has no key is in nobody's way");
         let (long, at) = (Duration::from_millis(15), Timestamp(30));
-        assert!(flying.has_for(&m, Some(7), long, at) && !flying.all_for(&m, long, at));
+        let keys = |at| flying.keys_for(&m, long, at).collect::<Vec<_>>();
+        assert_eq!((keys(Timestamp(20)), keys(at)), (vec![], vec![7]));
+        assert!(!flying.all_for(&m, long, at));
         assert!(flying.all_for(&m, long, Timestamp(35)));
         flying.wait(&m, 5);
         flying.wait(&m, 5);

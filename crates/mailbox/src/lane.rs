@@ -8,6 +8,7 @@ use mailrail_types::Timestamp;
 use crate::backlog::Backlog;
 use crate::entry::{Cursor, Drained, Hold, Place, Source};
 use crate::flying::OrderKey;
+use crate::queue::Queue;
 
 /// How a mailbox is drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,8 +84,8 @@ pub(crate) enum Rest {
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) traits: Traits,
-    /// Deliveries of the window that have not ended, oldest first. Those that run are at the front, as far as none was held.
-    pub(crate) queue: VecDeque<Source>,
+    /// Deliveries of the window that have not ended.
+    pub(crate) queue: Queue,
     /// Attempts that run, of the queue and of the backlog.
     pub(crate) running: usize,
     /// Deliveries of the window that have ended, and whose end is not recorded yet.
@@ -130,7 +131,7 @@ impl Lane {
         let rest = stretches.first().filter(|s| !s.is_drained());
         Self {
             traits,
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             running: 0,
             recording: 0,
             parking: 0,

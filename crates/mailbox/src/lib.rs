@@ -23,6 +23,7 @@ mod flying;
 mod fold;
 mod lane;
 mod protocol;
+mod queue;
 mod ready;
 mod recent;
 mod rules;
@@ -39,7 +40,8 @@ pub use flying::OrderKey;
 pub use fold::{Fold, Verdict};
 pub use lane::{Shape, Traits};
 pub use protocol::{
-    AtHand, Config, Fenced, ISOLATED_ATTEMPTS, Offered, Protocol, Scanned, Settlement, Started, UNCLEAN_MAX,
+    AtHand, Config, Fenced, ISOLATED_ATTEMPTS, Offered, Protocol, SUSPECT_PAUSE, Scanned, Settlement,
+    Started, UNCLEAN_MAX,
 };
 pub use ready::TURNS_FOR_OTHERS;
 pub use recent::RecentIds;

@@ -42,6 +42,8 @@ pub struct Rules {
     pub trial_first: bool,
     /// I16: a delivery is to blame after several trials, not after one.
     pub trials_repeat: bool,
+    /// I16: after all others were stopped for a suspect that could not be tried, the next suspect waits.
+    pub suspects_wait: bool,
 }
 
 impl Rules {
@@ -66,6 +68,7 @@ impl Rules {
         isolates: true,
         trial_first: true,
         trials_repeat: true,
+        suspects_wait: true,
     };
 }
 

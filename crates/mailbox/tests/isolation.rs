@@ -2,10 +2,14 @@
 
 mod rig;
 
+use std::time::Duration;
+
 use mailrail_mailbox::{
-    CONDEMNED_MAX, Entry, Fold, ISOLATED_ATTEMPTS, Kind, Source, TRIALS_MAX, TrialEnd, UNCLEAN_MAX,
+    CONDEMNED_MAX, Entry, Fold, ISOLATED_ATTEMPTS, Kind, SUSPECT_PAUSE, Settlement, Source, TRIALS_MAX,
+    Traits, TrialEnd, UNCLEAN_MAX,
 };
-use rig::{Rig, claim, config, retry};
+use mailrail_types::{HoldReason, MailboxKey, Timestamp};
+use rig::{Rig, claim, config, hold, retry, tolerant};
 
 /// An owner after so many that died without progress. Offers `count` deliveries of as many mailboxes.
 fn after_deaths(deaths: u32, count: u64) -> Rig {
@@ -108,7 +112,7 @@ fn i16_a_suspect_is_tried_alone_and_is_none_when_it_survives() {
     offer(&mut rig, 0..2);
     assert_eq!(rig.start(), None);
     rig.settle_journal();
-    assert!(rig.owner.wants_to_be_alone() && rig.owner.is_trying());
+    assert!(rig.owner.wants_to_be_alone() == Some(0) && rig.owner.is_trying());
     let trials = |rig: &Rig| rig.written().iter().filter(|kind| matches!(kind, Kind::Trial { .. })).count();
     assert_eq!(trials(&rig), 1, "it is not announced before nothing else runs");
     rig.owner.is_alone();
@@ -117,6 +121,132 @@ fn i16_a_suspect_is_tried_alone_and_is_none_when_it_survives() {
     rig.settle(0, retry(1, 60));
     rig.settle_journal();
     assert!(rig.owner.fold().trials().deaths.is_empty());
+}
+
+/// M5: what keeps a suspect from going keeps nobody else from going, but for once in a growing while.
+#[test]
+fn i16_others_are_not_stopped_again_and_again_for_a_suspect_that_may_not_go() {
+    let mut rig = after_deaths(UNCLEAN_MAX, 1);
+    assert_eq!(try_next(&mut rig), Some(0));
+    let mut rig = rig.take_over(rig.owner.checkpoint());
+    offer(&mut rig, 0..10);
+    let down = |rig: &Rig| hold(HoldReason::Circuit, rig.now.plus(Duration::from_secs(1)));
+    let (mut stopped, mut others) = (Vec::new(), 0);
+    for second in 0..200 {
+        rig.pass(1);
+        rig.settle_journal();
+        if !rig.owner.has_ready() {
+            rig.scan();
+        }
+        let started = rig.start();
+        if rig.owner.wants_to_be_alone().is_some() {
+            stopped.push(second);
+            rig.owner.is_alone();
+            rig.settle_journal();
+            assert_eq!(rig.start(), Some(0));
+            rig.settle(0, Settlement::Held(down(&rig)));
+        } else if let Some(other) = started {
+            rig.finish(other);
+            others += 1;
+        }
+    }
+    let apart: Vec<_> = stopped.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let pause = i32::try_from(SUSPECT_PAUSE.as_secs()).expect("small");
+    assert!(apart.len() == 2 && apart[0] >= pause && apart[1] >= 2 * pause, "{stopped:?}");
+    assert_eq!(others, 9, "the others go on");
+
+    // It was attempted: that ends the pauses, and it is no suspect any more.
+    rig.pass(SUSPECT_PAUSE.as_secs() * 8);
+    rig.scan();
+    assert_eq!(try_next(&mut rig), Some(0));
+    rig.settle(0, retry(1, 60));
+    rig.settle_journal();
+    assert!(rig.owner.fold().trials().deaths.is_empty());
+}
+
+/// A suspect of `m0`, which was alone and could not go for so many seconds, in front of more of the same mailbox.
+fn put_off_in_front(traits: Traits, seconds: u64, deadline: Option<Timestamp>) -> Rig {
+    let mut rig = after_deaths(UNCLEAN_MAX, 0);
+    rig.offer_with(0, "m0", traits);
+    assert_eq!(try_next(&mut rig), Some(0));
+    let mut rig = rig.take_over(rig.owner.checkpoint());
+    for source in 0..3 {
+        rig.offer_with(source, "m0", traits);
+    }
+    assert_eq!(rig.start(), None);
+    if let Some(deadline) = deadline {
+        rig.owner.suspect_ends(deadline);
+    }
+    rig.owner.is_alone();
+    rig.settle_journal();
+    assert_eq!(rig.start(), Some(0));
+    rig.settle(
+        0,
+        Settlement::Held(hold(HoldReason::Concurrency, rig.now.plus(Duration::from_secs(seconds)))),
+    );
+    rig.settle_journal();
+    rig.pass(1);
+    rig.scan();
+    rig
+}
+
+#[test]
+fn i16_a_suspect_that_is_put_off_holds_its_mailbox_where_that_is_strict_and_only_itself_where_tolerant() {
+    let mut rig = put_off_in_front(Traits::STRICT, 1, None);
+    assert_eq!(try_next(&mut rig), None, "the others wait behind it");
+
+    goes_on_beside(put_off_in_front(tolerant(2), 1, None));
+
+    let mut rig = put_off_in_front(tolerant(2), 3600, None);
+    assert_eq!(rig.parks().len(), 3, "what waits for long is in the backlog");
+    assert!(rig.owner.wake_mailbox(&MailboxKey::from_text("m0"), rig.now));
+    rig.scan();
+    goes_on_beside(rig);
+}
+
+fn goes_on_beside(mut rig: Rig) {
+    for source in [1, 2] {
+        assert_eq!(try_next(&mut rig), Some(source), "the rest goes on");
+        rig.finish(source);
+        rig.settle_journal();
+    }
+    assert_eq!((try_next(&mut rig), rig.owner.wants_to_be_alone()), (None, None));
+    rig.pass(SUSPECT_PAUSE.as_secs());
+    rig.scan();
+    assert_eq!(try_next(&mut rig), Some(0), "after its pause");
+    rig.finish(0);
+    rig.assert_at_rest();
+}
+
+#[test]
+fn i16_a_suspect_is_not_put_off_beyond_its_deadline() {
+    let deadline = Timestamp::from_secs(1010);
+    let mut rig = put_off_in_front(Traits::STRICT, 1, Some(deadline));
+    assert_eq!(try_next(&mut rig), None);
+    rig.pass(deadline.since(rig.now).as_secs());
+    rig.scan();
+    assert_eq!(try_next(&mut rig), Some(0), "to its end");
+}
+
+#[test]
+fn i16_a_suspect_that_is_known_not_to_go_stops_nobody() {
+    let mut rig = after_deaths(UNCLEAN_MAX, 1);
+    assert_eq!(try_next(&mut rig), Some(0));
+    let mut rig = rig.take_over(rig.owner.checkpoint());
+    offer(&mut rig, 0..2);
+    assert_eq!((rig.start(), rig.owner.wants_to_be_alone()), (None, Some(0)));
+    let until = rig.now.plus(Duration::from_secs(1));
+    rig.owner.put_off(hold(HoldReason::Circuit, until), rig.now);
+    assert!(!rig.owner.is_trying());
+    rig.settle_journal();
+    let trials = |rig: &Rig| rig.written().iter().filter(|kind| matches!(kind, Kind::Trial { .. })).count();
+    assert_eq!(trials(&rig), 1, "nobody was told of one");
+    assert_eq!(try_next(&mut rig), Some(1));
+    rig.finish(1);
+    rig.settle_journal();
+    rig.pass(1);
+    rig.scan();
+    assert_eq!(try_next(&mut rig), Some(0), "when its time has come, and not later");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use mailrail_log::{LogError, StoredRecord};
 use mailrail_mailbox::{Mark, Offered};
+use mailrail_telemetry::delivery_line;
 
 use super::{Partition, Step, Then};
 use crate::decode::{decode, shape};
@@ -28,7 +29,7 @@ impl Partition {
         let delivery = &held.delivery;
         if !self.recent.insert((delivery.id, delivery.history.redrives)) {
             let partition = self.claim.partition;
-            tracing::debug!(partition, offset = source, delivery.id = %delivery.id, "known delivery again");
+            delivery_line!(debug, delivery, "known", partition, offset = source, "known delivery again");
             if self.protocol.offer_ended(source, bytes, now) == Offered::Taken {
                 self.protocol.recorded(source, now);
             }
@@ -38,6 +39,10 @@ impl Partition {
         let offered = self.protocol.offer(source, &held.mailbox, shape, now);
         self.forget();
         if offered == Offered::Taken {
+            #[cfg(test)]
+            if crate::tests::loses(&held.delivery.event.body) {
+                return;
+            }
             self.contents.insert(source, held);
         }
     }
@@ -49,6 +54,13 @@ impl Partition {
         if self.protocol.offer_ended(source, unreadable.value.len(), now) == Offered::Known {
             return;
         }
+        tracing::error!(
+            partition,
+            offset = source,
+            problem,
+            outcome = "quarantined",
+            "delivery record goes to quarantine"
+        );
         let shared = self.shared.clone();
         self.tasks.spawn(async move {
             let written = quarantine(&shared, partition, &unreadable, &problem).await;

@@ -3,13 +3,17 @@
 
 use std::time::Duration;
 
-use mailrail_mailbox::CONDEMNED_MAX;
+use mailrail_mailbox::{CONDEMNED_MAX, Hold, Source};
+use mailrail_types::HoldReason;
 
 use super::Partition;
 use crate::permit::{Pass, Permit};
+use crate::resolve::resolve;
 
 /// Between two alarms of a partition that stands still.
 const ALARM_INTERVAL: Duration = Duration::from_secs(60);
+/// When a suspect is looked at again whose set-up was not seen yet.
+const SETUP_AGAIN: Duration = Duration::from_secs(1);
 
 impl Partition {
     /// Waits for what lets the next attempt start, when there is one to start. An isolated partition also waits for its turn
@@ -21,8 +25,17 @@ impl Partition {
         if self.waiting.is_some() {
             return;
         }
+        let suspect = self.protocol.wants_to_be_alone();
+        if let Some(held) = suspect.and_then(|suspect| self.contents.get(suspect)) {
+            self.protocol.suspect_ends(held.delivery.deadline);
+        }
+        if let Some(hold) = suspect.and_then(|suspect| self.keeps_back(suspect)) {
+            // Nobody else is stopped for a delivery that would not go.
+            self.protocol.put_off(hold, self.shared.now());
+            (self.trial, self.alone) = (None, None);
+        }
         let shared = self.shared.clone();
-        if self.protocol.wants_to_be_alone() {
+        if self.protocol.wants_to_be_alone().is_some() {
             // What is held already is not waited for: nobody else could give it back.
             let alone = self.alone.take();
             self.waiting = Some(Box::pin(async move {
@@ -46,13 +59,29 @@ impl Partition {
         }
     }
 
+    /// What is known to keep a delivery from going now. What only the store of limits knows is not asked for.
+    fn keeps_back(&self, source: Source) -> Option<Hold> {
+        let (held, now) = (self.contents.get(source)?, self.shared.now());
+        let delivery = &held.delivery;
+        if self.shared.directory.seq() < delivery.setup_seq {
+            return Some(Hold { reason: HoldReason::Setup, until: now.plus(SETUP_AGAIN) });
+        }
+        // One that has come to its end goes, and ends.
+        let endpoint = resolve(&self.shared.directory, delivery).ok().filter(|_| now < delivery.deadline)?;
+        if endpoint.paused {
+            return Some(Hold { reason: HoldReason::Paused, until: delivery.deadline });
+        }
+        let down = self.shared.gates.look(&delivery.event.tenant, &endpoint, &held.mailbox, &self.waker, now);
+        down.err().map(|hold| Hold { until: hold.until.min(delivery.deadline), ..hold })
+    }
+
     /// Takes what was waited for. Gives the permit for an attempt, unless a trial waits for being alone: then that can be
     /// announced now.
     pub(super) fn take_pass(&mut self, Pass { permit, trial }: Pass) -> Option<Permit> {
         if trial.is_some() {
             self.trial = trial;
         }
-        if !self.protocol.wants_to_be_alone() {
+        if self.protocol.wants_to_be_alone().is_none() {
             return Some(permit);
         }
         self.protocol.is_alone();

@@ -5,6 +5,7 @@ use mailrail_log::{LogError, NewRecord, StoredRecord};
 use mailrail_mailbox::{Entry, Kind, Place, Scanned, Source};
 use mailrail_wire::{decode_delivery, decode_entry, encode_delivery, encode_entry};
 
+use super::turns::not_at_hand;
 use super::{Partition, Step};
 use crate::config::ENTRIES_MAX;
 use crate::contents::Held;
@@ -50,9 +51,7 @@ impl Partition {
     fn content(&self, source: Source) -> Result<Bytes, LogError> {
         let held = self.contents.get(source);
         debug_assert!(held.is_some(), "what is parked is at hand");
-        held.map(|held| encode_delivery(&held.delivery)).ok_or_else(|| {
-            LogError::Unavailable(format!("delivery {source} is to be parked and is not at hand"))
-        })
+        held.map(|held| encode_delivery(&held.delivery)).ok_or_else(|| not_at_hand(source, "is to be parked"))
     }
 
     /// Entries come back from the journal.

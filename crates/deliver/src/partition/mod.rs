@@ -108,13 +108,14 @@ pub(crate) struct Partition {
     share: Share,
     /// Records whose time is known, to find the newest one below the checkpoint.
     marks: VecDeque<Mark>,
+    /// That one.
     mark: Option<Mark>,
+    known: positions::Known,
     /// When the log may be read again after it did not answer.
     read_again: Instant,
     /// The set-up that was last looked at for what waits for it.
     setup: u64,
     trim: positions::Trim,
-    check: positions::Check,
     observed: Observed,
     put: Option<Committed>,
     /// When the last word is due, once asked to stop.
@@ -169,10 +170,10 @@ impl Partition {
             share: shared.budget.share(shared.metrics.clone()),
             marks: VecDeque::new(),
             mark,
+            known: positions::Known::new(mark),
             read_again: Instant::now(),
             setup: 0,
             trim: positions::Trim::default(),
-            check: positions::Check::default(),
             observed: Observed::new(&shared.metrics, protocol.fold(), read, shared.now()),
             put: None,
             last_word: None,
@@ -221,7 +222,7 @@ impl Partition {
                 batch = self.deliveries.next(DELIVERIES_MAX), if taking => self.take_deliveries(batch)?,
                 batch = self.tail.next(BATCH_RECORDS_MAX), if reading => self.take_tail(batch)?,
                 batch = next_of(&mut self.scan), if reading && self.scan.is_some() => self.take_scanned(batch)?,
-                permit = permit_of(&mut self.waiting), if self.waiting.is_some() && lease => self.start(permit),
+                permit = permit_of(&mut self.waiting), if self.waiting.is_some() && lease => self.start(permit)?,
                 () = self.claim.lease.held(), if !lease && self.waiting.is_some() => {}
                 Some(mailbox) = self.woken.recv() => self.wake(mailbox),
                 () = self.shared.directory.changed_since(self.setup), if !draining => self.look_at_setup(),
@@ -279,7 +280,7 @@ impl Partition {
         self.protocol.save_all();
         let quiet = self.tasks.is_empty() && self.protocol.is_quiet();
         if quiet || Instant::now() >= last_word {
-            let mark = self.mark_below();
+            let mark = self.known_mark();
             self.protocol.set_mark(mark);
             self.protocol.hand_off(self.shared.now());
             self.handed_off = true;

@@ -17,18 +17,28 @@ use crate::takeover::check_same_topic;
 const TRIM_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Between two looks whether the deliveries topic is still the same.
+#[cfg(not(test))]
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+#[cfg(test)]
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// When the deliveries topic is looked at again.
+/// By which record the deliveries topic is known again.
+///
+/// Only one that was read before a look found the one before it still there. The newest record of all would not do: a topic that
+/// was made anew and has grown beyond our position gives records too, and with one of those it would seem to be the same for ever.
 #[derive(Debug)]
-pub(super) struct Check {
+pub(super) struct Known {
+    mark: Option<Mark>,
+    /// When it is looked at again.
     at: Instant,
-    running: bool,
+    /// What takes its place when the look that runs finds it.
+    next: Option<Mark>,
 }
 
-impl Default for Check {
-    fn default() -> Self {
-        Self { at: Instant::now() + CHECK_INTERVAL, running: false }
+impl Known {
+    /// What a takeover has found.
+    pub(super) fn new(mark: Option<Mark>) -> Self {
+        Self { mark, at: Instant::now() + CHECK_INTERVAL, next: None }
     }
 }
 
@@ -57,25 +67,26 @@ impl Partition {
         self.check_topic();
     }
 
-    /// Reads the newest record that is done again, now and then: it must still be there.
+    /// Reads a record that is done again, now and then: it must still be there.
     fn check_topic(&mut self) {
         // Not while it hands over: that waits for all tasks.
-        let due = !self.check.running && self.last_word.is_none() && Instant::now() >= self.check.at;
-        let Some(mark) = self.mark.filter(|_| due) else { return };
-        self.check.running = true;
+        let due = self.known.next.is_none() && self.last_word.is_none() && Instant::now() >= self.known.at;
+        let Some(mark) = self.known_mark().filter(|_| due) else { return };
+        self.known.next = self.mark;
         let (shared, partition) = (self.shared.clone(), self.claim.partition);
         self.tasks.spawn(async move { Step::Checked(check_same_topic(&shared, partition, mark).await) });
     }
 
     pub(super) fn checked(&mut self, checked: Result<(), LogError>) -> Result<(), LogError> {
-        self.check = Check::default();
-        match checked {
+        let mark = match checked {
+            Ok(()) => self.known.next,
             Err(error @ LogError::OutOfRange { .. }) => return Err(error),
             Err(error) => {
-                tracing::warn!(partition = self.claim.partition, %error, "the topic was not checked");
+                tracing::warn!(partition = self.claim.partition, %error, "the topic was not checked; tried again later");
+                self.known.mark
             }
-            Ok(()) => {}
-        }
+        };
+        self.known = Known::new(mark);
         Ok(())
     }
 
@@ -87,18 +98,19 @@ impl Partition {
         }
     }
 
-    /// The newest record below the checkpoint that is known.
-    pub(super) fn mark_below(&mut self) -> Option<Mark> {
+    /// The record below the checkpoint by which the next owner knows the topic again, and this one.
+    pub(super) fn known_mark(&mut self) -> Option<Mark> {
         let floor = self.protocol.done_below();
         while let Some(mark) = self.marks.front().filter(|mark| mark.offset < floor) {
             self.mark = Some(*mark);
             self.marks.pop_front();
         }
-        self.mark
+        self.known.mark = self.known.mark.or(self.mark);
+        self.known.mark
     }
 
     pub(super) fn position(&mut self) -> Committed {
-        let mark = self.mark_below();
+        let mark = self.known_mark();
         self.protocol.set_mark(mark);
         let checkpoint = self.protocol.checkpoint();
         Committed { offset: checkpoint.offset, metadata: checkpoint.metadata() }

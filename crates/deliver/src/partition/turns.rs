@@ -10,31 +10,32 @@ use super::{Partition, Step, Then};
 use crate::attempt::{Turn, Turned, attempt};
 use crate::config::{STEPS_MAX, WOKEN_MAX};
 use crate::contents::Held;
-use crate::decode::traits;
 use crate::permit::Pass;
 use crate::record::{append_attempts, last_attempt_record, quarantine, record};
-use crate::settle::settle;
+use crate::settle::{settle, tell_end};
+use crate::tell::tell_quarantined;
 
 /// Why a delivery is in quarantine whose attempts killed their process: a stable code, and what it means.
 const CRASHES: &str = "crashes_the_process: the process died in each of its last attempts";
 
 impl Partition {
     /// There is a permit: the next delivery goes. More of them go while permits are free.
-    pub(super) fn start(&mut self, pass: Pass) {
+    ///
+    /// # Errors
+    /// When what is to start is not at hand: its mailbox would wait for it for ever. The partition is claimed again.
+    pub(super) fn start(&mut self, pass: Pass) -> Result<(), LogError> {
         self.waiting = None;
-        let Some(permit) = self.take_pass(pass) else { return };
+        let Some(permit) = self.take_pass(pass) else { return Ok(()) };
         let mut permit = Some(permit);
         while let Some(free) = permit.take() {
             let lease = self.claim.lease.holds(Instant::now());
             let Some(started) = self.protocol.start(self.shared.now(), lease) else {
-                return self.keep_alone(free);
+                self.keep_alone(free);
+                return Ok(());
             };
             self.forget();
             let source = started.source;
-            let Some(held) = self.contents.get_mut(source) else {
-                debug_assert!(false, "delivery {source} was started and is not at hand");
-                continue;
-            };
+            let held = self.contents.get_mut(source).ok_or_else(|| not_at_hand(source, "was to start"))?;
             if started.condemned {
                 self.quarantine_held(source, CRASHES);
                 permit = Some(free);
@@ -44,11 +45,10 @@ impl Partition {
                 held.set_history(history);
             }
             let (delivery, mailbox) = (held.delivery.clone(), held.mailbox.clone());
-            let strict = !traits(&self.shared.directory, &delivery).tolerant;
             let turned = Turned {
                 sequence: self.sequences.number(source, &delivery, &mailbox),
                 mailbox,
-                strict,
+                strict: !started.tolerant,
                 lease: self.claim.lease.clone(),
                 waker: self.waker.clone(),
                 stop: self.claim.stop.clone(),
@@ -64,6 +64,7 @@ impl Partition {
                 permit = self.shared.permits.try_acquire();
             }
         }
+        Ok(())
     }
 
     /// What runs is cut: it may still be at work where it went, which the next owner must know.
@@ -111,7 +112,7 @@ impl Partition {
         match step {
             Step::Turned { source, turn } => {
                 self.turns.remove(&id);
-                self.take_turn(source, turn);
+                self.take_turn(source, turn)?;
             }
             // What cannot be recorded is not done: the partition fails, says so, and starts again.
             Step::Recorded { written: Err(error), .. } => return Err(error),
@@ -134,13 +135,14 @@ impl Partition {
         Ok(())
     }
 
-    fn take_turn(&mut self, source: Source, turn: Turn) {
+    fn take_turn(&mut self, source: Source, turn: Turn) -> Result<(), LogError> {
         let now = self.shared.now();
         match turn {
             Turn::Held(hold) => self.hold(source, hold),
             Turn::NotStarted => self.protocol.settle(source, Settlement::NotStarted, now),
-            Turn::Attempted(attempt) => self.take_attempt(source, attempt),
+            Turn::Attempted(attempt) => return self.take_attempt(source, attempt),
         }
+        Ok(())
     }
 
     /// A delivery may not go now. Its endpoint may have called meanwhile.
@@ -160,18 +162,17 @@ impl Partition {
         }
     }
 
-    fn take_attempt(&mut self, source: Source, attempt: Attempt) {
+    fn take_attempt(&mut self, source: Source, attempt: Attempt) -> Result<(), LogError> {
         let now = self.shared.now();
-        let Some(held) = self.contents.get_mut(source) else {
-            debug_assert!(false, "delivery {source} was attempted and is not at hand");
-            return;
-        };
+        let held = self.contents.get_mut(source).ok_or_else(|| not_at_hand(source, "was attempted"))?;
         let outcome = attempt.outcome;
+        self.shared.traces.attempted(&held.delivery, &attempt);
         let settlement = settle(held, attempt, &self.shared.metrics);
         let record = last_attempt_record(held);
         if let Outcome::Dead(_) = outcome {
             let held = held.clone();
-            return self.bury(source, held, Then::Settle(settlement));
+            self.bury(source, held, Then::Settle(settlement));
+            return Ok(());
         }
         // A delivered one is over: its mailbox goes on, and the commit waits for the record. Anything else is recorded first:
         // forgotten in a crash, an end would be tried again after the next delivery of its mailbox.
@@ -184,6 +185,7 @@ impl Partition {
         if let Some(record) = record {
             self.unrecorded.push(source, record, then);
         }
+        Ok(())
     }
 
     /// Appends the records that wait, as one batch at a time: the log takes many for little more than one.
@@ -201,11 +203,14 @@ impl Partition {
         });
     }
 
-    /// Writes the dead letter, and then the record of its last attempt.
+    /// Writes the dead letter, and then the record of its last attempt. Only then is the delivery said to be given up.
     fn bury(&mut self, source: Source, held: Held, then: Then) {
         let (shared, partition) = (self.shared.clone(), self.claim.partition);
         self.tasks.spawn(async move {
             let written = record(&shared, partition, &held).await;
+            if written.is_ok() {
+                tell_end(&held, &shared.metrics);
+            }
             Step::Recorded { source, written, then }
         });
     }
@@ -226,6 +231,7 @@ impl Partition {
     /// Ends a delivery in quarantine; its mailbox goes on when it is there.
     fn quarantine_held(&mut self, source: Source, problem: &'static str) {
         let Some(held) = self.contents.get(source) else { return };
+        tell_quarantined(&held.delivery, self.claim.partition, source, problem);
         let poison = StoredRecord {
             offset: source,
             appended_at: self.shared.now(),
@@ -239,6 +245,14 @@ impl Partition {
             Step::Recorded { source, written, then: Then::Settle(Settlement::Ended) }
         });
     }
+}
+
+/// What the protocol counts on is gone. That must not be, and waiting does not mend it; an owner that reads everything anew does.
+pub(super) fn not_at_hand(source: Source, what: &str) -> LogError {
+    LogError::Fault(format!(
+        "delivery {source} {what} and is not in memory; nothing is lost, all that is owed is read again. If this line comes back, \
+         report it, and run the version before until it is mended"
+    ))
 }
 
 impl Drop for Partition {

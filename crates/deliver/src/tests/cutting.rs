@@ -1,30 +1,47 @@
 //! Owners that end without a last word: what they left running is over before anybody else may go on.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailrail_log::{
-    Bounds, Committed, LocalLog, Log, LogError, Membership, NewRecord, Offset, Readers, TopicSpec,
-};
+use mailrail_log::{Between, Interposed, LocalLog, Log, LogError, NewRecord, Offset, Readers};
 use tokio::time::Instant;
 
+use super::remade::Remade;
 use super::rig::{ATTEMPT_TIMEOUT, Rig};
 
-/// A log whose journal takes nothing any more once it is muted: an append neither succeeds nor fails.
+/// The journal takes nothing any more once it is muted: an append neither succeeds nor fails.
 pub(super) struct Muted {
-    pub(super) local: LocalLog,
+    pub(super) local: Arc<LocalLog>,
     pub(super) is_muted: AtomicBool,
+    /// Dead letters are not taken while this holds.
+    pub(super) holds_letters: AtomicBool,
+    /// There is a dead letter that was not taken.
+    pub(super) letter_waits: AtomicBool,
+    /// The deliveries topic was made anew.
+    pub(super) is_remade: Arc<AtomicBool>,
+}
+
+impl Muted {
+    pub(super) fn before(local: LocalLog) -> Interposed<Self> {
+        let local = Arc::new(local);
+        let muted = Self {
+            local: local.clone(),
+            is_muted: false.into(),
+            holds_letters: false.into(),
+            letter_waits: false.into(),
+            is_remade: Arc::default(),
+        };
+        Interposed::new(local, muted)
+    }
 }
 
 #[async_trait]
-impl Log for Muted {
-    async fn ensure_topics(&self, topics: &[TopicSpec]) -> Result<(), LogError> {
-        self.local.ensure_topics(topics).await
-    }
-
+impl Between for Muted {
     async fn append(
         &self,
+        log: &dyn Log,
         topic: &str,
         partition: u32,
         records: Vec<NewRecord>,
@@ -32,45 +49,37 @@ impl Log for Muted {
         if topic == "journal" && self.is_muted.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
-        self.local.append(topic, partition, records).await
+        while topic == "dead-letters" && self.holds_letters.load(Ordering::Relaxed) {
+            self.letter_waits.store(true, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        log.append(topic, partition, records).await
     }
 
-    fn readers(&self) -> Result<Box<dyn Readers>, LogError> {
-        self.local.readers()
+    fn readers(&self, log: &dyn Log) -> Result<Box<dyn Readers>, LogError> {
+        Ok(Box::new(Remade { readers: log.readers()?, is_remade: self.is_remade.clone() }))
     }
+}
 
-    async fn join(&self, group: &str, topic: &str) -> Result<Box<dyn Membership>, LogError> {
-        self.local.join(group, topic).await
+/// A45: nobody is told of a dead letter that is not there yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a45_a_delivery_counts_as_given_up_when_its_letter_is_written() {
+    let rig = Rig::start("status=400").await;
+    let given_up = || {
+        let labels = mailrail_telemetry::ReasonLabels { reason: "rejected" };
+        rig.metrics.deliver.dead.get_or_create(&labels).get()
+    };
+    rig.log.holds_letters.store(true, Ordering::Relaxed);
+    rig.append_numbered(0..1).await;
+    let run = rig.run();
+    while !rig.log.letter_waits.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
-
-    async fn committed(
-        &self,
-        group: &str,
-        topic: &str,
-        partition: u32,
-    ) -> Result<Option<Committed>, LogError> {
-        self.local.committed(group, topic, partition).await
-    }
-
-    fn never_committed_is_certain(&self) -> bool {
-        self.local.never_committed_is_certain()
-    }
-
-    async fn bounds(&self, topic: &str, partition: u32) -> Result<Bounds, LogError> {
-        self.local.bounds(topic, partition).await
-    }
-
-    async fn trim(&self, topic: &str, partition: u32, before: Offset) -> Result<(), LogError> {
-        self.local.trim(topic, partition, before).await
-    }
-
-    async fn check(&self) -> Result<(), LogError> {
-        self.local.check().await
-    }
-
-    async fn close(&self, wait: Duration) {
-        self.local.close(wait).await;
-    }
+    assert_eq!((given_up(), rig.dead_letters().await.len()), (0, 0));
+    rig.log.holds_letters.store(false, Ordering::Relaxed);
+    rig.wait_done(1).await;
+    run.stop().await;
+    assert_eq!((given_up(), rig.dead_letters().await.len()), (1, 1));
 }
 
 /// I12: the next owner, in another process perhaps, is told nothing, so it must not be there yet.

@@ -7,7 +7,10 @@ use mailrail_limits::{Leases, LocalLeases, Terms};
 use mailrail_mailbox::Hold;
 use mailrail_policy::BreakerOptions;
 use mailrail_telemetry::Metrics;
-use mailrail_types::{Endpoint, HoldReason, Mailbox, MailboxKey, TenantId, Timestamp};
+use mailrail_types::{
+    Attempt, AttemptResult, DeliveryId, Endpoint, EventId, HoldReason, Mailbox, MailboxKey, Outcome,
+    RetryReason, TenantId, Timestamp,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +77,8 @@ async fn a_failing_endpoint_is_probed_and_keeps_its_mail() {
     assert_eq!((report.total.delivered, report.total.order_violations), (60, 0));
 }
 
+const NOW: Timestamp = Timestamp::from_secs(1_000);
+
 /// The gates of one process, and a mailbox that asks at them.
 struct Process {
     gates: Arc<Gates>,
@@ -92,6 +97,10 @@ impl Process {
     }
 
     async fn enter(&self, mailbox: u32, in_flight: Option<u32>) -> Result<Pass, Hold> {
+        self.enter_at(mailbox, in_flight, NOW).await
+    }
+
+    async fn enter_at(&self, mailbox: u32, in_flight: Option<u32>, now: Timestamp) -> Result<Pass, Hold> {
         let tenant: TenantId = "acme".parse().expect("id");
         let endpoint = Endpoint {
             id: "main".parse().expect("id"),
@@ -107,7 +116,7 @@ impl Process {
             paused: false,
         };
         let mailbox = key(mailbox);
-        self.gates.enter(&tenant, &endpoint, &mailbox, &self.waker, Timestamp::from_secs(1_000)).await
+        self.gates.enter(&tenant, &endpoint, &mailbox, &self.waker, now).await
     }
 }
 
@@ -126,7 +135,7 @@ async fn a24_processes_share_the_limit_of_an_endpoint_and_wake_who_waits() {
     let first = one.enter(0, Some(2)).await.expect("free");
     let second = one.enter(1, Some(2)).await.expect("free");
     let hold = other.enter(2, Some(2)).await.err().expect("held");
-    let until = Timestamp::from_secs(1_000).plus(Terms::default().ask_again);
+    let until = NOW.plus(Terms::default().ask_again);
     assert_eq!(hold, Hold { reason: HoldReason::Concurrency, until });
     assert!(one.enter(3, Some(2)).await.is_err());
     drop(first);
@@ -136,6 +145,22 @@ async fn a24_processes_share_the_limit_of_an_endpoint_and_wake_who_waits() {
     drop((second, third));
     assert_eq!(other.woken.recv().await, Some(key(2)), "once it was given back");
     assert!(other.enter(2, Some(2)).await.is_ok());
+}
+
+/// A24: who asks again and goes through is not called any more: the call is for another one that waits.
+#[tokio::test(start_paused = true)]
+async fn a24_who_went_through_is_not_called_in_place_of_another() {
+    let mut process = Process::over(&Arc::new(LocalLeases::new()));
+    let first = process.enter(0, Some(1)).await.expect("free");
+    for waits in [1, 2] {
+        assert!(process.enter(waits, Some(1)).await.is_err());
+    }
+    let second = process.enter(1, Some(2)).await.expect("its limit was raised before it was called");
+    drop(first);
+    assert_eq!(process.woken.recv().await, Some(key(2)));
+    assert!(process.enter(2, Some(2)).await.is_ok());
+    drop(second);
+    assert!(process.woken.try_recv().is_err(), "nobody waits");
 }
 
 /// A24: a place comes back from an attempt that panics and from one that is cut.
@@ -173,4 +198,39 @@ async fn a24_an_endpoint_without_a_limit_takes_no_lease() {
         passes.push(process.enter(mailbox, None).await.expect("no limit"));
     }
     assert_eq!(metrics.exchanges.get(), 0);
+}
+
+/// What an attempt came to, of whatever delivery.
+fn attempt(outcome: Outcome) -> Attempt {
+    let tenant: TenantId = "acme".parse().expect("id");
+    let event = EventId::derive(&tenant, "/s", "1");
+    let subscription = "s".parse().expect("id");
+    Attempt {
+        delivery: DeliveryId::derive(&event, &tenant, &subscription),
+        event,
+        tenant,
+        endpoint: "main".parse().expect("id"),
+        subscription,
+        number: 1,
+        started_at: NOW,
+        duration_ms: 0,
+        result: AttemptResult::default(),
+        outcome,
+        unknown: bytes::Bytes::new(),
+    }
+}
+
+/// One delivery of a mailbox waits until its endpoint is up, and another one of it is the probe: the first is called after that.
+#[tokio::test(start_paused = true)]
+async fn who_found_the_endpoint_down_is_called_although_another_of_its_mailbox_went() {
+    let mut process = Process::over(&Arc::new(LocalLeases::new()));
+    let failed = attempt(Outcome::Retry { due: NOW, reason: RetryReason::ServerError });
+    for _ in 0..BreakerOptions::default().failures {
+        process.enter(1, None).await.expect("up").report(&failed, NOW, 0.5);
+    }
+    let hold = process.enter(1, None).await.err().expect("it is down");
+    assert_eq!(hold.reason, HoldReason::Circuit);
+    let probe = process.enter_at(1, None, hold.until).await.expect("the probe");
+    probe.report(&attempt(Outcome::Delivered), hold.until, 0.5);
+    assert_eq!(process.woken.try_recv(), Ok(key(1)), "the first one may go");
 }

@@ -1,7 +1,7 @@
 //! What waits: parked in the journal, in order, and in nobody's way.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use mailrail_mailbox::Kind;
@@ -17,6 +17,30 @@ const POISON: &[u8] = b"poison";
 /// Stands for a mistake in the code that only some delivery runs into.
 pub(crate) fn panic_on_poison(body: &[u8]) {
     assert!(body != POISON, "this delivery breaks its attempt");
+}
+
+/// A body whose delivery gets lost in memory, once.
+const LOST: &[u8] = b"lost";
+
+static IS_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Stands for a mistake by which a delivery that is owed is not at hand. One test of this process counts here.
+pub(crate) fn loses(body: &[u8]) -> bool {
+    body == LOST && !IS_LOST.swap(true, Ordering::SeqCst)
+}
+
+/// L8: its mailbox must not wait for it for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_is_not_at_hand_when_it_starts_makes_its_partition_start_again() {
+    let rig = Rig::start("ok").await;
+    rig.append(rig.delivery_with_body("lost", LOST)).await;
+    rig.append_numbered(0..3).await;
+    let run = rig.run();
+    rig.wait_done(4).await;
+    run.stop().await;
+    assert_eq!(rig.receiver.snapshot().total.received, 4);
+    let claims = rig.journal().await.iter().filter(|kind| matches!(kind, Kind::Claim(_))).count();
+    assert_eq!(claims, 2 + 1, "of both partitions, and once more of the one that failed");
 }
 
 fn sequences(rig: &Rig) -> Vec<u64> {

@@ -25,6 +25,27 @@ pub(crate) async fn die_of_killer(body: &[u8]) {
     }
 }
 
+impl Rig {
+    /// The journal of an owner before, of partition 0, that died and knew this.
+    async fn append_journal(&self, trials: Trials) {
+        let claim = Kind::Claim(Claim { member: "before".to_owned(), nonce: 1, process: 1 });
+        let snapshot = Snapshot {
+            part: 0,
+            parts: 1,
+            done_below: 0,
+            mark: None,
+            unclean: 0,
+            trials,
+            backlogs: Vec::new(),
+        };
+        let records = [claim, Kind::Snapshot(snapshot)].map(|kind| {
+            let value = mailrail_wire::encode_entry(&Entry { epoch: 0, kind }, None);
+            NewRecord { value, ..NewRecord::default() }
+        });
+        self.log.append("journal", 0, records.into()).await.expect("appended");
+    }
+}
+
 /// Waits until the killer was attempted once more.
 async fn killed(before: u64) {
     while KILLS.load(Ordering::SeqCst) == before {
@@ -101,6 +122,28 @@ async fn i16_a_process_that_is_killed_takes_no_innocent_delivery_with_it() {
     assert!(journal.contains(&Kind::IsolationEnded), "and went on as before");
 }
 
+/// M5: of a suspect whose endpoint is down nobody is told, and nobody waits: it is not tried before it may go.
+#[tokio::test(flavor = "multi_thread")]
+async fn i16_a_suspect_behind_an_endpoint_that_is_down_stops_nobody() {
+    let rig = Rig::start("status=503").await.with_circuit(Duration::from_hours(1));
+    rig.append_journal(Trials { deaths: BTreeMap::from([(0, 1)]), ..Trials::default() }).await;
+    rig.append_at(1, mailrail_wire::encode_delivery(&rig.numbered(100))).await;
+    let run = rig.run();
+    rig.receiver.reached(|r| r.total.received == 1).await;
+    rig.wait_held(1).await;
+    rig.append_numbered(0..1).await;
+    for n in 0..5 {
+        rig.append(rig.other(n)).await;
+    }
+    rig.receiver.reached(|r| r.endpoints.get("other").is_some_and(|other| other.received == 5)).await;
+    rig.wait_held(2).await;
+    run.stop().await;
+    let journal = rig.journal().await;
+    assert!(!journal.contains(&Kind::Trial { source: 0 }), "{journal:?}");
+    assert!(journal.contains(&Kind::Trial { source: 1 }), "the partition was isolated: {journal:?}");
+    assert_eq!(rig.receiver.snapshot().endpoints["main"].received, 1);
+}
+
 /// As many as may be went to quarantine, and one more is to blame: nothing starts until the partition is handed over.
 #[tokio::test(flavor = "multi_thread")]
 async fn i16_when_too_many_are_to_blame_the_partition_stands_still() {
@@ -108,14 +151,7 @@ async fn i16_when_too_many_are_to_blame_the_partition_stands_still() {
     rig.append_numbered(0..3).await;
     let condemned: BTreeSet<u64> = (100..).take(CONDEMNED_MAX).collect();
     let trials = Trials { condemned, deaths: BTreeMap::from([(0, TRIALS_MAX)]), ..Trials::default() };
-    let claim = Kind::Claim(Claim { member: "before".to_owned(), nonce: 1, process: 1 });
-    let snapshot =
-        Snapshot { part: 0, parts: 1, done_below: 0, mark: None, unclean: 0, trials, backlogs: Vec::new() };
-    let records = [claim, Kind::Snapshot(snapshot)].map(|kind| {
-        let value = mailrail_wire::encode_entry(&Entry { epoch: 0, kind }, None);
-        NewRecord { value, ..NewRecord::default() }
-    });
-    rig.log.append("journal", 0, records.into()).await.expect("appended");
+    rig.append_journal(trials).await;
 
     let run = rig.run();
     let arrived = tokio::time::timeout(quick(), rig.receiver.reached(|r| r.total.received > 0)).await;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use mailrail_demo::receiver::{Receiver, ReceiverEndpoint, ReceiverHandle, ReceiverSettings, json_order};
 use mailrail_egress::{Egress, EgressConfig, UrlPolicy};
-use mailrail_log::{LocalLog, Log, NewRecord, StoppedPartitions, StoredRecord, TopicSpec};
+use mailrail_log::{Interposed, LocalLog, Log, NewRecord, StoppedPartitions, StoredRecord, TopicSpec};
 use mailrail_mailbox::{Kind, Limits};
 use mailrail_policy::{BreakerOptions, RetrySchedule};
 use mailrail_store::{Directory, EncryptionKey, Store, TenantSetup};
@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::cutting::Muted;
+use crate::service::Shared;
 use crate::{Config, Service};
 
 const PARTITIONS: u32 = 2;
@@ -34,7 +35,8 @@ pub(super) struct Rig {
     pub(super) directory: Arc<Directory>,
     pub(super) metrics: Metrics,
     store: Store,
-    pub(super) log: Arc<Muted>,
+    pub(super) log: Arc<Interposed<Muted>>,
+    pub(super) stopped: StoppedPartitions,
     waits: Vec<Duration>,
     secret: Secret,
     class: &'static str,
@@ -49,6 +51,7 @@ pub(super) struct Rig {
 pub(super) struct Run {
     stop: CancellationToken,
     task: JoinHandle<()>,
+    shared: Arc<Shared>,
 }
 
 impl Run {
@@ -56,6 +59,11 @@ impl Run {
     pub(super) async fn stop(self) {
         self.stop.cancel();
         self.task.await.expect("drained");
+    }
+
+    /// How many endpoints' routes are kept.
+    pub(super) fn routes(&self) -> usize {
+        self.shared.routes.len()
     }
 
     /// Drops everything at once, as a crash does.
@@ -85,7 +93,7 @@ impl Rig {
     pub(super) async fn start(script: &str) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let local = LocalLog::open(&folder.path().join("log.db")).expect("log");
-        let log = Muted { local, is_muted: false.into() };
+        let log = Muted::before(local);
         let topics =
             TOPICS.map(|t| TopicSpec { name: t.to_owned(), partitions: PARTITIONS, retention: None });
         log.ensure_topics(&topics).await.expect("topics");
@@ -113,6 +121,7 @@ impl Rig {
             metrics: Metrics::new(),
             store,
             log: Arc::new(log),
+            stopped: StoppedPartitions::default(),
             waits: vec![Duration::from_millis(20); 3],
             secret,
             class: "strict",
@@ -167,6 +176,19 @@ impl Rig {
         self.breaker =
             BreakerOptions { failures, open_min: open, open_max: open, ..BreakerOptions::default() };
         self
+    }
+
+    /// An endpoint that failed once is left alone for so long.
+    pub(super) fn with_circuit(mut self, open: Duration) -> Self {
+        self.breaker =
+            BreakerOptions { failures: 1, open_min: open, open_max: open, ..BreakerOptions::default() };
+        self
+    }
+
+    /// Every endpoint gets another secret.
+    pub(super) async fn rotate_secret(&mut self) {
+        self.secret = mailrail_sign::secret_from_bytes(&[8; 32]);
+        self.apply(&["sub"]).await;
     }
 
     pub(super) async fn pause(&self) {
@@ -277,7 +299,7 @@ impl Rig {
             attempt_timeout: ATTEMPT_TIMEOUT,
             retry: RetrySchedule::list(self.waits.clone()).expect("a schedule"),
             breaker: self.breaker,
-            stopped: StoppedPartitions::default(),
+            stopped: self.stopped.clone(),
             commit_interval: Duration::from_millis(20),
             hand_over: self.hand_over,
             lease: None,
@@ -292,8 +314,8 @@ impl Rig {
         )
         .expect("service");
         let stop = CancellationToken::new();
-        let token = stop.clone();
-        Run { stop, task: tokio::spawn(async move { service.run(token).await.expect("ran") }) }
+        let (token, shared) = (stop.clone(), service.0.clone());
+        Run { stop, shared, task: tokio::spawn(async move { service.run(token).await.expect("ran") }) }
     }
 
     pub(super) fn delivery_with_body(&self, id: &str, body: &[u8]) -> Delivery {
@@ -362,7 +384,7 @@ impl Rig {
         self.append_at(0, Bytes::from_static(value)).await;
     }
 
-    async fn append_at(&self, partition: u32, value: Bytes) {
+    pub(super) async fn append_at(&self, partition: u32, value: Bytes) {
         let record = NewRecord { key: Bytes::new(), value, headers: Vec::new() };
         self.log.append("deliveries", partition, vec![record]).await.expect("appended");
     }

@@ -1,6 +1,7 @@
 //! What all Kafka clients share: their logs become ours, their errors become the port's, blocking calls leave async
 //! threads alone.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +15,11 @@ use crate::LogError;
 
 /// Blocking questions to the brokers at once: each holds a thread for up to its timeout.
 const BLOCKING_CALLS_MAX: usize = 16;
+
+/// Facility of librdkafka's lines about its properties.
+const ABOUT_PROPERTIES: &str = "CONFWARN";
+/// After this such a line repeats the value, up to a backquote.
+const VALUE_FOLLOWS: &str = "set to `";
 
 /// Context of a client without callbacks of its own.
 #[derive(Debug, Default)]
@@ -38,6 +44,7 @@ impl ConsumerContext for Plain {}
 
 /// One line of librdkafka's log.
 pub(super) fn log(level: RDKafkaLogLevel, fac: &str, text: &str) {
+    let text = &*without_value(fac, text);
     match level {
         RDKafkaLogLevel::Emerg
         | RDKafkaLogLevel::Alert
@@ -51,6 +58,16 @@ pub(super) fn log(level: RDKafkaLogLevel, fac: &str, text: &str) {
         }
         RDKafkaLogLevel::Debug => tracing::debug!(target: "mailrail_log::librdkafka", fac, "{text}"),
     }
+}
+
+/// What librdkafka says of a property repeats its value, which may be a secret.
+fn without_value<'a>(fac: &str, text: &'a str) -> Cow<'a, str> {
+    let Some((before, rest)) = text.split_once(VALUE_FOLLOWS).filter(|_| fac == ABOUT_PROPERTIES) else {
+        return Cow::Borrowed(text);
+    };
+    // A value may hold the sign that ends it: up to the last one is the value.
+    let after = rest.rsplit_once('`').map_or("", |(_, after)| after);
+    Cow::Owned(format!("{before}{VALUE_FOLLOWS}…`{after}"))
 }
 
 /// A client could not be made. Values are left out: they may be secrets.
@@ -96,5 +113,22 @@ impl Blocking {
             call()
         });
         joined.await.map_err(|error| LogError::Unavailable(format!("a kafka call failed inside: {error}")))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a54_the_value_of_a_property_is_not_repeated() {
+        let said =
+            "Configuration property `sasl.mechanism` set to `hunter`2` but `security.protocol` is not set";
+        assert_eq!(without_value("FAIL", said), said);
+        let shown = without_value(ABOUT_PROPERTIES, said);
+        assert!(shown.starts_with("Configuration property `sasl.mechanism` set to `…`"), "{shown}");
+        assert!(!shown.contains("hunter"), "{shown}");
+        let nothing = "a property `is` experimental: when set to true, it is";
+        assert_eq!(without_value(ABOUT_PROPERTIES, nothing), nothing);
     }
 }

@@ -8,12 +8,21 @@ use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
 use crate::LogError;
+use crate::port::RELEASE_WAIT;
 
 /// What a record may take in a batch beside key, value and headers.
 pub(super) const RECORD_OVERHEAD_BYTES: usize = 16 * 1024;
 /// Librdkafka's queue for the producer. Our own budget is smaller, so that a call is refused before its first record.
 pub(super) const PRODUCER_QUEUE_KIB: usize = 128 * 1024;
 pub(super) const PRODUCER_QUEUE_RECORDS: usize = 200_000;
+/// What a release may take beyond the session. A session is longer than the longest attempt by 10 s at least, and that is enough for
+/// the hand-over (8 s) and the rest of a cut attempt. A commit that is on its way then, which may take 20 s, does not fit as well:
+/// the group goes on without the last commit, and what that would have said comes twice.
+const RELEASE_BEYOND_SESSION: Duration = Duration::from_secs(10);
+/// What a revocation may take beyond its release: the event that tells of it, and the last commits, 10 s each at most.
+const REVOCATION_BEYOND_RELEASE: Duration = Duration::from_secs(30);
+/// After this long without a poll a member is put out, at least.
+const POLL_INTERVAL_MIN: Duration = Duration::from_secs(120);
 
 /// Settings of the Kafka adapter.
 #[derive(Clone, PartialEq, Eq)]
@@ -172,6 +181,16 @@ impl KafkaConfig {
         Ok(())
     }
 
+    /// How long the group waits for the release of partitions that it takes away.
+    pub(super) fn release_wait(&self) -> Duration {
+        RELEASE_WAIT.max(self.session_timeout + RELEASE_BEYOND_SESSION)
+    }
+
+    /// After this long without a poll a member is put out. A release is waited for between two polls.
+    fn poll_interval_max(&self) -> Duration {
+        POLL_INTERVAL_MIN.max(self.release_wait() + REVOCATION_BEYOND_RELEASE)
+    }
+
     /// Largest batch on the wire.
     pub(super) fn message_max_bytes(&self) -> usize {
         self.record_bytes_max + RECORD_OVERHEAD_BYTES
@@ -245,7 +264,7 @@ impl KafkaConfig {
             .set("partition.assignment.strategy", "cooperative-sticky")
             .set("session.timeout.ms", self.session_timeout.as_millis().to_string())
             .set("heartbeat.interval.ms", self.heartbeat_interval.as_millis().to_string())
-            .set("max.poll.interval.ms", self.session_timeout.as_millis().max(120_000).to_string())
+            .set("max.poll.interval.ms", self.poll_interval_max().as_millis().to_string())
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "error")
@@ -314,6 +333,20 @@ mod tests {
         ] {
             assert_eq!(producer.get(name), Some(value), "{name}");
         }
+    }
+
+    /// I12: an owner that cannot say its last word lets its attempts end first, and a session is longer than those.
+    #[test]
+    fn i12_a_member_may_wait_for_a_release_as_long_as_its_longest_attempt_takes() {
+        let of = |session| {
+            let session_timeout = Duration::from_secs(session);
+            let config = KafkaConfig { session_timeout, ..KafkaConfig::new("127.0.0.1:9092") };
+            let poll = config.member("g").get("max.poll.interval.ms").and_then(|ms| ms.parse::<u64>().ok());
+            (config.release_wait().as_secs(), poll.map(|ms| ms / 1000))
+        };
+        assert_eq!(of(12), (60, Some(120)));
+        assert_eq!(of(60), (70, Some(120)));
+        assert_eq!(of(310), (320, Some(350)));
     }
 
     #[test]

@@ -18,7 +18,6 @@ use super::client::{refused, unavailable};
 use super::committer::commit_all;
 use super::config::KafkaConfig;
 use super::rebalance::Callbacks;
-use crate::port::RELEASE_WAIT;
 use crate::size::check_metadata;
 use crate::{Committed, GroupEvent, LogError, Membership};
 
@@ -28,8 +27,8 @@ const EVENT_WAIT: Duration = Duration::from_secs(10);
 pub(super) const LAST_COMMIT_WAIT: Duration = Duration::from_secs(10);
 /// How long a commit may take before its caller hears that nothing is known.
 const COMMIT_WAIT: Duration = Duration::from_secs(20);
-/// How long leaving may take: a release, its commits, and the goodbye.
-const LEAVE_WAIT: Duration = Duration::from_secs(90);
+/// How long leaving may take beyond the release: its commits, and the goodbye.
+const LEAVE_BEYOND_RELEASE: Duration = Duration::from_secs(30);
 /// The poll thread looks at least this often whether it should leave.
 const POLL_MAX: Duration = Duration::from_millis(100);
 /// Between two looks whether the owner has answered, while a rebalance waits.
@@ -63,6 +62,8 @@ pub(super) struct Shared {
     /// Leave without asking the owner.
     pub(super) at_once: AtomicBool,
     left: watch::Sender<bool>,
+    /// How long an owner may take to release.
+    pub(super) release_wait: Duration,
 }
 
 impl Shared {
@@ -151,6 +152,7 @@ impl KafkaMembership {
             leaving: AtomicBool::new(false),
             at_once: AtomicBool::new(false),
             left: watch::Sender::new(false),
+            release_wait: config.release_wait(),
         });
         let consumer: BaseConsumer<Callbacks> =
             config.member(group).create_with_context(Callbacks(shared.clone())).map_err(refused)?;
@@ -199,7 +201,9 @@ impl Membership for KafkaMembership {
     async fn leave(&self) {
         self.shared.stop(false);
         let mut left = self.shared.left();
-        let gone = tokio::time::timeout(LEAVE_WAIT, left.wait_for(|it| *it)).await;
+        let gone =
+            tokio::time::timeout(self.shared.release_wait + LEAVE_BEYOND_RELEASE, left.wait_for(|it| *it))
+                .await;
         if gone.is_err() {
             tracing::warn!(target: "mailrail_log::kafka", group = self.shared.group, "leaving takes too long; the session will end by itself");
         }
@@ -228,7 +232,7 @@ fn poll(shared: &Arc<Shared>, consumer: BaseConsumer<Callbacks>, requests: mpsc:
             }
             // Runs the revocation, with the release and its commits, before the group hears that we leave.
             consumer.unsubscribe();
-            let deadline = Instant::now() + RELEASE_WAIT + LAST_COMMIT_WAIT;
+            let deadline = Instant::now() + shared.release_wait + LAST_COMMIT_WAIT;
             while !shared.ownership().owned.is_empty() && Instant::now() < deadline {
                 poll_once(shared, &consumer);
             }

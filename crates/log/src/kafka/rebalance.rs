@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 
 use super::client::log;
 use super::membership::{LAST_COMMIT_WAIT, RELEASE_LOOK, Request, Shared};
-use crate::port::RELEASE_WAIT;
 use crate::size::check_metadata;
 use crate::{Committed, GroupEvent, LogError, Release};
 
@@ -106,7 +105,7 @@ impl Callbacks {
         if !self.0.tell(GroupEvent::Revoked { partitions: partitions.to_vec(), release }) {
             return Vec::new();
         }
-        let deadline = Instant::now() + RELEASE_WAIT;
+        let deadline = Instant::now() + self.0.release_wait;
         loop {
             match released.try_recv() {
                 Ok(commits) => return commits,

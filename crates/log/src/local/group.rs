@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
@@ -9,12 +10,15 @@ use tokio::sync::mpsc;
 use super::schema::Topic;
 use super::work::Work;
 use super::{Inner, LocalLog};
-use crate::port::RELEASE_WAIT;
 use crate::size::check_metadata;
 use crate::{Committed, GroupEvent, LogError, Membership, Release};
 
 /// Events nobody took yet. One event comes per rebalance, and a rebalance waits for the one before.
 const EVENTS_MAX: usize = 16;
+
+/// How long a release is waited for. Longer than the longest attempt that can be set (300 s), which an owner that could not say its last
+/// word lets end first: nobody else waits, for there is one member.
+const RELEASE_WAIT: Duration = Duration::from_secs(360);
 
 /// The members by group name.
 #[derive(Default)]

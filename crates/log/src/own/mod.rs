@@ -32,10 +32,6 @@ pub use lease::{Lease, LeaseTerms};
 pub use positions::Position;
 use run::Run;
 
-/// How long a release waits for work that the next owner is not told of. With the hand-over, the time for a cut and a commit
-/// that is on its way it is below what the group waits.
-const REST_MAX: Duration = Duration::from_secs(45);
-
 /// How a role owns partitions.
 #[derive(Debug, Clone)]
 pub struct OwnOptions {
@@ -104,6 +100,12 @@ pub trait Owner: Send + Sync + 'static {
     /// Waits until nothing is at work any more that owners of the partition in this process started outside of the log, but what
     /// their last word tells the next owner of. Asked when none runs any more, before the partition is released.
     async fn rest(&self, _partition: u32) {}
+
+    /// How long [`Owner::rest`] takes at most; the release waits no longer. Not longer than a session: the group waits for a
+    /// release a little longer than that.
+    fn rest_max(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The task of one partition. Dropped, it is cut.
@@ -248,7 +250,7 @@ impl Owned {
 
     /// The next owner is told nothing of what may still be at work now, so that ends first.
     async fn rest(&self, partitions: &[u32]) {
-        let until = Instant::now() + REST_MAX;
+        let until = Instant::now() + self.owner.rest_max();
         for partition in partitions {
             if timeout_at(until, self.owner.rest(*partition)).await.is_err() {
                 tracing::warn!(topic = self.topic(), partition, "released with work that may not have ended");

@@ -46,6 +46,9 @@ impl Run {
                     self.stand_still(&error).await;
                     return None;
                 }
+                Ok(Err(error @ LogError::Fault(_))) => {
+                    tracing::error!(topic, partition, %error, "partition failed by a fault; starting again");
+                }
                 Ok(Err(error)) => {
                     tracing::warn!(topic, partition, %error, "partition failed; starting again");
                 }

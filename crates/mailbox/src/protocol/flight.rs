@@ -62,7 +62,7 @@ pub(super) struct LiveAside {
 }
 
 /// Where a delivery stands that an attempt was made of.
-enum Stand {
+pub(super) enum Stand {
     Window,
     Parking,
     Backlog,
@@ -70,7 +70,7 @@ enum Stand {
 }
 
 impl Protocol {
-    fn stand(&mut self, source: Source, mailbox: &MailboxKey) -> Option<Stand> {
+    pub(super) fn stand(&mut self, source: Source, mailbox: &MailboxKey) -> Option<Stand> {
         if let Some(open) = self.window.get(source) {
             return Some(if matches!(open.slot, Slot::Parking(_)) { Stand::Parking } else { Stand::Window });
         }
@@ -92,7 +92,7 @@ impl Protocol {
             self.flights.remove(&source);
         }
         let waited = self.flying.end(&mailbox, source);
-        self.trial_settled(source, &settlement);
+        self.trial_settled(source, &settlement, now);
         let stand = self.stand(source, &mailbox);
         if !matches!(stand, Some(Stand::Aside)) {
             let lane = self.lane(&mailbox);
@@ -113,7 +113,7 @@ impl Protocol {
 
     /// An attempt is over: another one of the mailbox may go, or one of `waited`, which stand aside and waited for that;
     /// `first`: they are asked first.
-    fn let_go(&mut self, mailbox: &MailboxKey, waited: &[Source], first: bool) {
+    pub(super) fn let_go(&mut self, mailbox: &MailboxKey, waited: &[Source], first: bool) {
         if !first {
             self.make_ready(mailbox);
         }
@@ -127,19 +127,22 @@ impl Protocol {
 
     fn settle_window(&mut self, source: Source, mailbox: &MailboxKey, came: Settlement, now: Timestamp) {
         let tolerant = self.lane(mailbox).traits.tolerant;
-        let slot = if came == Settlement::Ended { Slot::Ended } else { Slot::Queued };
+        let ended = came == Settlement::Ended;
         if let Some(open) = self.window.get_mut(source) {
-            open.slot = slot;
+            open.slot = if ended { Slot::Ended } else { Slot::Queued };
+        }
+        if !ended {
+            self.lane(mailbox).queue.wait_again(source);
         }
         match came {
             Settlement::Ended => {
                 let lane = self.lane(mailbox);
-                lane.queue.retain(|queued| *queued != source);
+                lane.queue.leave(source);
                 lane.recording += 1;
             }
             Settlement::Retry { due, history } => {
                 let hold = Hold { reason: HoldReason::Backoff, until: due };
-                let is_front = self.lane(mailbox).queue.front() == Some(&source);
+                let is_front = self.lane(mailbox).queue.front() == Some(source);
                 if tolerant && (self.has_room_aside(mailbox) || !is_front) {
                     self.set_aside(source, mailbox, Head { source, hold, history: Some(history) });
                 } else {
@@ -201,16 +204,7 @@ impl Protocol {
         ahead.turn = turn;
         let Some(hold) = hold else { return };
         if may_leave {
-            // Its content stays where it is. The backlog passes over it once this was read back.
-            self.asides_sent += 1;
-            let head = Head { source, hold, history };
-            let lane = self.lane(mailbox);
-            lane.leaving += 1;
-            if let Some(ahead) = lane.turn_of(source) {
-                ahead.turn = Turn::Ended { recorded: false };
-            }
-            self.send(Kind::Aside(Aside { mailbox: mailbox.clone(), content: Some(place), head }));
-            return;
+            return self.leave_backlog(mailbox, place, Head { source, hold, history });
         }
         if !tolerant || history.is_none() {
             self.holds.insert(mailbox.clone(), hold);
@@ -344,7 +338,8 @@ impl Protocol {
         self.timers.slow(now.plus(self.config.park_after), source);
         let stood = self.fold.backlog(&mailbox).and_then(|backlog| backlog.asides.get(&source));
         let history = stood.and_then(|aside| aside.head.history.clone());
-        Some(Started { source, history, condemned: false })
+        let tolerant = self.asides.get(&source).is_some_and(|aside| aside.traits.tolerant);
+        Some(Started { source, history, tolerant, condemned: false })
     }
 
     /// The time of a delivery aside has come: its content is fetched when it is not at hand.

@@ -1,15 +1,16 @@
 //! Isolation: after crashes without progress one delivery is tried at a time, and the journal says which one before its
 //! attempt starts. So the next owner knows which delivery was under trial when the process died (I16).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use mailrail_types::Timestamp;
+use mailrail_types::{HoldReason, Timestamp};
 
 use super::Protocol;
-use super::flight::Settlement;
+use super::flight::{Settlement, Stand};
 use super::start::Started;
 use crate::checkpoint::Checkpoint;
-use crate::entry::{Kind, Source, TrialEnd};
+use crate::entry::{Head, Hold, Kind, Source, TrialEnd};
 use crate::fold::Fold;
 use crate::rules::Rules;
 use crate::trials::{CONDEMNED_MAX, TRIALS_MAX};
@@ -23,6 +24,13 @@ pub const ISOLATED_ATTEMPTS: u32 = 32;
 
 /// How often they are doubled at most.
 const DOUBLED_MAX: u32 = 5;
+
+/// When everything else of the process was stopped for a suspect, and that could not be attempted then, no suspect is chosen for so
+/// long; twice as long each time that it happens again before one was attempted.
+pub const SUSPECT_PAUSE: Duration = Duration::from_secs(30);
+
+/// The longest such pause.
+const SUSPECT_PAUSE_MAX: Duration = Duration::from_mins(5);
 
 /// A delivery that is tried.
 #[derive(Debug)]
@@ -56,6 +64,12 @@ pub(super) struct Isolation {
     suspects: BTreeSet<Source>,
     /// Those of them that are to blame.
     culprits: BTreeSet<Source>,
+    /// How often in a row everything else was stopped for one of them in vain.
+    in_vain: u32,
+    /// Until when none of them is chosen because of that.
+    put_off: Option<Hold>,
+    /// When those of them are given up that were chosen once: what is over goes to its end, and waits for nothing.
+    deadlines: BTreeMap<Source, Timestamp>,
 }
 
 impl Isolation {
@@ -73,7 +87,7 @@ impl Isolation {
         let isolated = (unclean >= UNCLEAN_MAX || found || !culprits.is_empty()) && rules.isolates;
         let left = ISOLATED_ATTEMPTS << unclean.saturating_sub(UNCLEAN_MAX).min(DOUBLED_MAX);
         let suspects = suspects.keys().copied().collect();
-        Self { left: isolated.then_some(left), survived: false, trial: None, suspects, culprits }
+        Self { left: isolated.then_some(left), suspects, culprits, ..Self::default() }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -82,6 +96,28 @@ impl Isolation {
 
     pub(super) fn condemns(&self, source: Source) -> bool {
         self.culprits.contains(&source)
+    }
+
+    /// What a suspect waits for: others were stopped for one in vain, not long ago.
+    fn waits_for(&self, source: Source, now: Timestamp) -> Option<Hold> {
+        let hold = self.put_off.filter(|_| self.suspects.contains(&source))?;
+        let until = self.deadlines.get(&source).map_or(hold.until, |deadline| hold.until.min(*deadline));
+        (until > now).then_some(Hold { until, ..hold })
+    }
+
+    /// The trial of a suspect is over, for which everything else was stopped.
+    fn was_alone(&mut self, came: &Settlement, now: Timestamp) {
+        let reason = match came {
+            Settlement::Ended | Settlement::Retry { .. } => {
+                (self.in_vain, self.put_off) = (0, None);
+                return;
+            }
+            Settlement::Held(hold) => hold.reason,
+            Settlement::NotStarted => HoldReason::BehindHead,
+        };
+        let pause = SUSPECT_PAUSE.saturating_mul(1 << self.in_vain.min(DOUBLED_MAX)).min(SUSPECT_PAUSE_MAX);
+        self.in_vain = self.in_vain.saturating_add(1);
+        self.put_off = Some(Hold { reason, until: now.plus(pause) });
     }
 
     /// Whether something may start, when something is ready or not.
@@ -116,11 +152,28 @@ impl Protocol {
         self.isolation.trial.is_some()
     }
 
-    /// Whether a delivery is chosen whose trial needs that nothing else of the process runs: it was under trial when a process
-    /// died, and this time nothing else may be to blame. Wait for that, and say so with [`Protocol::is_alone`].
+    /// The delivery that is chosen and whose trial needs that nothing else of the process runs: it was under trial when a process
+    /// died, and this time nothing else may be to blame. Wait for that, and say so with [`Protocol::is_alone`]; or, where it may
+    /// not go now anyway, [`Protocol::put_off`] its trial.
     #[must_use]
-    pub fn wants_to_be_alone(&self) -> bool {
-        self.isolation.trial.as_ref().is_some_and(|trial| matches!(trial.stage, Stage::Chosen(_)))
+    pub fn wants_to_be_alone(&self) -> Option<Source> {
+        let trial = self.isolation.trial.as_ref()?;
+        matches!(trial.stage, Stage::Chosen(_)).then_some(trial.source)
+    }
+
+    /// The delivery of [`Protocol::wants_to_be_alone`] may not go now: its mailbox waits for `hold`, and nobody else is stopped for
+    /// it.
+    pub fn put_off(&mut self, hold: Hold, now: Timestamp) {
+        if let Some(source) = self.wants_to_be_alone() {
+            self.settle(source, Settlement::Held(hold), now);
+        }
+    }
+
+    /// When the delivery of [`Protocol::wants_to_be_alone`] is given up: it is not put off for longer.
+    pub fn suspect_ends(&mut self, deadline: Timestamp) {
+        if let Some(source) = self.wants_to_be_alone() {
+            self.isolation.deadlines.insert(source, deadline);
+        }
     }
 
     /// Nothing else of the process runs, and nothing starts before [`Protocol::is_trying`] is over.
@@ -156,11 +209,38 @@ impl Protocol {
                 self.isolation.trial = Some(other);
                 None
             }
-            None => {
+            None => loop {
                 let started = self.start_next(now)?;
-                self.begin_trial(started, now)
-            }
+                let waits = self.isolation.waits_for(started.source, now);
+                match waits.filter(|_| !started.condemned && self.rules.suspects_wait) {
+                    Some(hold) => self.put_back(started, hold, now),
+                    None => return self.begin_trial(started, now),
+                }
+            },
         }
+    }
+
+    /// What was just started goes back without an attempt and waits for `hold`, for a reason of its own: the rest of a tolerant
+    /// mailbox goes on while there is room beside it.
+    fn put_back(&mut self, started: Started, hold: Hold, now: Timestamp) {
+        let Started { source, history, tolerant, .. } = started;
+        let mailbox = self.flights.get(&source).map(|flight| flight.mailbox.clone());
+        let leaves = mailbox.filter(|mailbox| tolerant && self.has_room_aside(mailbox));
+        let stand = leaves.and_then(|mailbox| Some((self.stand(source, &mailbox)?, mailbox)));
+        let Some((stand @ (Stand::Window | Stand::Backlog), mailbox)) = stand else {
+            return self.settle(source, Settlement::Held(hold), now);
+        };
+        self.flights.remove(&source);
+        let waited = self.flying.end(&mailbox, source);
+        let lane = self.lane(&mailbox);
+        lane.running = lane.running.saturating_sub(1);
+        let head = Head { source, hold, history };
+        let place = lane.turn_of(source).map(|ahead| ahead.at);
+        match (stand, place) {
+            (Stand::Backlog, Some(place)) => self.leave_backlog(&mailbox, place, head),
+            _ => self.set_aside(source, &mailbox, head),
+        }
+        self.let_go(&mailbox, &waited.0, waited.1);
     }
 
     fn begin_trial(&mut self, started: Started, now: Timestamp) -> Option<Started> {
@@ -208,8 +288,13 @@ impl Protocol {
     }
 
     /// What came of a delivery that was tried, or was to blame.
-    pub(super) fn trial_settled(&mut self, source: Source, came: &Settlement) {
-        let tried = self.isolation.trial.take_if(|trial| trial.source == source).is_some();
+    pub(super) fn trial_settled(&mut self, source: Source, came: &Settlement, now: Timestamp) {
+        let trial = self.isolation.trial.take_if(|trial| trial.source == source);
+        if trial.as_ref().is_some_and(|trial| matches!(trial.stage, Stage::Chosen(_))) {
+            // Nobody was told of it.
+            return;
+        }
+        let tried = trial.is_some();
         let condemned = *came == Settlement::Ended && self.isolation.culprits.remove(&source);
         if !tried && !condemned {
             return;
@@ -220,8 +305,12 @@ impl Protocol {
             Settlement::Held(_) | Settlement::NotStarted => TrialEnd::NotTried,
         };
         self.send(Kind::TrialEnded { source, how });
+        if !condemned && self.isolation.suspects.contains(&source) {
+            self.isolation.was_alone(came, now);
+        }
         if how == TrialEnd::Survived {
             self.isolation.suspects.remove(&source);
+            self.isolation.deadlines.remove(&source);
             self.isolation.survived = true;
             self.isolation.left = self.isolation.left.map(|left| left.saturating_sub(1));
         }

@@ -37,7 +37,7 @@ use timer::Timers;
 
 pub use entries::Fenced;
 pub use flight::Settlement;
-pub use isolation::{ISOLATED_ATTEMPTS, UNCLEAN_MAX};
+pub use isolation::{ISOLATED_ATTEMPTS, SUSPECT_PAUSE, UNCLEAN_MAX};
 pub use offer::Offered;
 pub use scan::Scanned;
 pub use start::Started;

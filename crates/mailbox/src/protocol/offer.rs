@@ -57,7 +57,7 @@ impl Protocol {
                 self.park(source, mailbox, link, Hold { reason, until: now });
             }
             Way::Window | Way::Known => {
-                self.lane(mailbox).queue.push_back(source);
+                self.lane(mailbox).queue.push(source, shape.key);
                 self.make_ready(mailbox);
             }
         }

@@ -3,7 +3,8 @@
 use mailrail_types::{HoldReason, MailboxKey, Timestamp};
 
 use super::Protocol;
-use crate::entry::{Aside, Entry, Head, Hold, Kind, Link, Park, Source};
+use crate::entry::{Aside, Entry, Head, Hold, Kind, Link, Park, Place, Source};
+use crate::lane::Turn;
 use crate::window::{Meanwhile, Slot};
 
 impl Protocol {
@@ -44,9 +45,8 @@ impl Protocol {
         lane.block_next = None;
         // Older than what is parked: only after a takeover, so that there are few stretches.
         let first = lane.stretches.first().map_or(Link::First, |(first, _)| Link::Before(*first));
-        let queue = std::mem::take(&mut lane.queue);
         let mut link = first;
-        for source in queue {
+        for source in lane.queue.take() {
             let hold = match link {
                 Link::After(_) => Hold { reason: HoldReason::BehindHead, until: hold.until },
                 Link::First | Link::Before(_) => hold,
@@ -82,9 +82,21 @@ impl Protocol {
         }
         self.asides_sent += 1;
         let lane = self.lane(mailbox);
-        lane.queue.retain(|queued| *queued != source);
+        lane.queue.leave(source);
         lane.leaving += 1;
         self.send(Kind::Aside(Aside { mailbox: mailbox.clone(), content: None, head }));
+    }
+
+    /// Sets a delivery of the backlog aside, whose content is at `place` and stays there. The backlog passes over it once this was
+    /// read back.
+    pub(super) fn leave_backlog(&mut self, mailbox: &MailboxKey, place: Place, head: Head) {
+        self.asides_sent += 1;
+        let lane = self.lane(mailbox);
+        lane.leaving += 1;
+        if let Some(ahead) = lane.turn_of(head.source) {
+            ahead.turn = Turn::Ended { recorded: false };
+        }
+        self.send(Kind::Aside(Aside { mailbox: mailbox.clone(), content: Some(place), head }));
     }
 
     /// Parks what a tolerant mailbox has in the window when some of it can only wait for an attempt that has taken long:
@@ -92,14 +104,11 @@ impl Protocol {
     pub(super) fn park_what_is_stuck(&mut self, mailbox: &MailboxKey, now: Timestamp) {
         let (long, parks) = (self.config.park_after, self.rules.slow_parks);
         let lane = self.lanes.get(mailbox).filter(|lane| lane.traits.tolerant && parks);
-        let Some(lane) = lane.filter(|lane| !lane.queue.is_empty()) else { return };
+        let Some(lane) = lane.filter(|lane| lane.queue.has_waiting()) else { return };
         let full = self.flying.count(mailbox) >= lane.traits.flights_max(self.has_room_aside(mailbox));
         let all = full && self.flying.all_for(mailbox, long, now);
-        let is_stuck = |source: &Source| {
-            let queued = self.window.get(*source).filter(|open| open.slot == Slot::Queued);
-            queued.is_some_and(|open| all || self.flying.has_for(mailbox, open.key, long, now))
-        };
-        if lane.queue.iter().any(is_stuck) {
+        let has_waiting_of = |key| lane.queue.has_waiting_of(key);
+        if all || self.flying.keys_for(mailbox, long, now).any(has_waiting_of) {
             self.block(mailbox, Hold { reason: HoldReason::Slow, until: now });
         }
     }

@@ -17,6 +17,8 @@ pub struct Started {
     pub source: Source,
     /// Its attempts, where they are newer than its content says.
     pub history: Option<History>,
+    /// Whether its mailbox goes on when it fails, as its class said when the delivery was read.
+    pub tolerant: bool,
     /// There is to be no attempt: it goes to quarantine, for every trial of it took the process with it (I16).
     pub condemned: bool,
 }
@@ -61,40 +63,41 @@ impl Protocol {
         let lane = self.lanes.get_mut(mailbox)?;
         lane.is_ready = false;
         let candidate = self.candidate(mailbox, now);
-        let started = match candidate {
+        let (source, history) = match candidate {
             Some(Candidate::Window(source)) => {
                 if let Some(open) = self.window.get_mut(source) {
                     open.slot = Slot::Running;
                 }
-                Some(Started { source, history: None, condemned: false })
+                self.lane(mailbox).queue.start(source);
+                (source, None)
             }
             Some(Candidate::Backlog(source)) => {
                 let lane = self.lane(mailbox);
                 if let Some(ahead) = lane.turn_of(source) {
                     ahead.turn = Turn::Running;
                 }
-                let history = self.history_of_head(mailbox, source);
-                Some(Started { source, history, condemned: false })
+                (source, self.history_of_head(mailbox, source))
             }
             None => {
                 self.end_backlog_now(mailbox);
                 self.settle_down(mailbox);
-                None
+                return None;
             }
-        }?;
-        let key = self.key_of(started.source, mailbox);
-        self.flying.start(mailbox, started.source, key, false, now);
+        };
+        let key = self.key_of(source, mailbox);
+        self.flying.start(mailbox, source, key, false, now);
         let lane = self.lane(mailbox);
         lane.running += 1;
+        let tolerant = lane.traits.tolerant;
         debug_assert!(
-            lane.running <= 1 || lane.traits.tolerant || !self.rules.one_flight,
+            lane.running <= 1 || tolerant || !self.rules.one_flight,
             "a strict mailbox has one attempt at a time (I12)"
         );
         let deadline = now.plus(self.config.attempt_timeout);
-        self.flights.insert(started.source, Flight::new(mailbox, deadline));
-        self.timers.slow(now.plus(self.config.park_after), started.source);
+        self.flights.insert(source, Flight::new(mailbox, deadline));
+        self.timers.slow(now.plus(self.config.park_after), source);
         self.make_ready(mailbox);
-        Some(started)
+        Some(Started { source, history, tolerant, condemned: false })
     }
 
     fn candidate(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Candidate> {
@@ -115,7 +118,7 @@ impl Protocol {
             let queued = self.window.get(*source).filter(|open| open.slot == Slot::Queued);
             queued.is_some_and(|open| self.is_free(mailbox, open.key))
         };
-        let next = if full { None } else { lane.queue.iter().copied().find(next) };
+        let next = if full { None } else { lane.queue.next(next) };
         if let Some(source) = next {
             return Some(Candidate::Window(source));
         }

@@ -13,8 +13,9 @@ const RECIPIENTS: [(&str, &str, &str); 2] = [("well", "ok", "strict"), ("dead", 
 const DELAYS: &str = r#"["1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s",
     "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1h"]"#;
 
-/// From the start of a process to the alarm: a takeover, and the asks whether the group really has no position.
-const STANDS_STILL_MAX: Duration = Duration::from_secs(60);
+/// From the start of a process to the alarm: a takeover, and the asks whether the group really has no position. Or from a topic made
+/// anew to the alarm of a process that runs: it looks every 30 s.
+const STANDS_STILL_MAX: Duration = Duration::from_secs(120);
 
 impl Fleet {
     /// Writes these commits as the group would, while no process is in it.
@@ -138,6 +139,27 @@ async fn a_topic_made_anew_stops_every_partition(refill: Option<u64>) {
         fleet.feeder().feed("well", 0..10, count).await;
         fleet.feeder().feed("dead", 0..10, count).await;
     }
+    fleet.stands_still().await;
+    fleet.stop(fleet.members.len()).await;
+}
+
+/// I15: the same under a process that runs, and whose position exists in the new topic too: whether the group notices that the topic
+/// was gone and takes the partitions away for a while, or each partition notices that its topic is another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_a_deliveries_topic_made_anew_under_running_processes_stops_every_partition() {
+    let Some(mut fleet) = start().await else { return };
+    let mut feeder = fleet.feeder();
+    fleet.have_a_backlog(&mut feeder).await;
+    let kafka = services::address("MAILRAIL_TEST_KAFKA").expect("kafka");
+    let topic = fleet.topic("deliveries");
+    kafka_tool("TopicCommand", &kafka, &["--delete", "--topic", &topic]).await;
+    until("the topic is gone", async || fleet.log.bounds(&topic, 0).await.is_err()).await;
+    fleet.make_topics().await;
+    fleet.feeder().feed("well", 0..10, 100).await;
+    fleet.feeder().feed("dead", 0..10, 100).await;
+    fleet.stops().await;
+    // Nor does the next owner take what it finds for the topic that was read.
+    fleet.stop(1).await;
     fleet.stands_still().await;
     fleet.stop(fleet.members.len()).await;
 }

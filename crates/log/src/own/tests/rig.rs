@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// No test lets more wait.
 const QUEUE: usize = 16;
 
+/// As of an owner whose attempts take up to five minutes.
+pub(super) const REST_MAX: Duration = Duration::from_secs(301);
+
 pub(super) const TERMS: LeaseTerms =
     LeaseTerms { valid_for: Duration::from_secs(25), renew_every: Duration::from_secs(5) };
 
@@ -161,6 +164,10 @@ impl Owner for Handed {
 
     async fn rest(&self, _: u32) {
         drop(self.rests.acquire().await);
+    }
+
+    fn rest_max(&self) -> Duration {
+        REST_MAX
     }
 }
 
