@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use mailrail_limits::{Counter, Sizer};
 use mailrail_log::{Claim, Committed, Log, NewRecord, StoredRecord, append_insistently, quarantine_record};
-use mailrail_telemetry::MatchMetrics;
+use mailrail_telemetry::{MatchMetrics, Span};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::Config;
@@ -56,6 +56,8 @@ pub(crate) struct Outbox {
     quarantine: Vec<NewRecord>,
     /// What the deliveries count for.
     counters: Vec<Counter>,
+    /// Of events all of whose deliveries are in it, or were appended before.
+    spans: Vec<Span>,
     room: Room,
     /// Everything that follows from events below is in it, or was appended before.
     done: Option<u64>,
@@ -67,6 +69,7 @@ impl Default for Outbox {
             deliveries: BTreeMap::new(),
             quarantine: Vec::new(),
             counters: Vec::new(),
+            spans: Vec::new(),
             room: Room { records: OUTBOX_RECORDS_MAX, bytes: OUTBOX_BYTES_MAX },
             done: None,
         }
@@ -81,6 +84,11 @@ impl Outbox {
             self.deliveries.entry(partition).or_default().push(record);
         }
         self.counters.extend(made.counters);
+    }
+
+    /// Adds spans of events whose deliveries were all added.
+    pub(crate) fn trace(&mut self, spans: Vec<Span>) {
+        self.spans.extend(spans);
     }
 
     /// Adds a record of the partition that could not be understood.
@@ -121,6 +129,7 @@ impl Outbox {
         });
         join_all(appends).await;
         self.counters.iter().for_each(|counter| sizer.count(counter));
+        self.spans.into_iter().for_each(|span| span.end("matched"));
         if !self.quarantine.is_empty() {
             append(log, &config.quarantine_topic, partition, self.quarantine).await;
         }

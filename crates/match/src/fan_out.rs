@@ -46,13 +46,13 @@ pub(crate) fn fan_out(
             break;
         }
         made.upto += 1;
-        let Some(Matched { event, setup_seq, .. }) = matched.get(owed.event) else { continue };
+        let Some(Matched { event, headers, setup_seq, .. }) = matched.get(owed.event) else { continue };
         let delivery = delivery(event, owed, *setup_seq, now, config);
         let key = delivery.mailbox.key();
         let record = NewRecord {
             key: Bytes::copy_from_slice(key.as_str().as_bytes()),
             value: mailrail_wire::encode_delivery(&delivery),
-            headers: Vec::new(),
+            headers: headers.clone(),
         };
         room.take(record.value.len());
         made.records.push((key.partition(config.partitions), record));

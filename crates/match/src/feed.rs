@@ -83,16 +83,16 @@ impl<'a> Feed<'a> {
             from = piece.upto;
             let waits_for = piece.waits_for;
             self.fan_out(piece.matched).await;
+            self.filling.trace(piece.spans);
+            if let Some(last) = from.checked_sub(1).and_then(|at| batch.get(at)) {
+                self.filling.done(last.offset + 1);
+            }
             if let Some(seq) = waits_for {
                 // Others do not wait with it: what is known to follow goes out.
                 self.empty().await;
                 self.matching.known.directory.reached(seq).await;
                 self.matching.known.table.reached(seq).await;
             }
-        }
-        // The port gives at least one record.
-        if let Some(last) = batch.last() {
-            self.filling.done(last.offset + 1);
         }
     }
 
@@ -107,7 +107,8 @@ impl<'a> Feed<'a> {
             let Some(record) = batch.get(*place) else { continue };
             metrics.quarantined.inc();
             let (partition, offset) = (self.partition, record.offset);
-            tracing::error!(partition, offset, problem, "event record goes to quarantine");
+            let outcome = "quarantined";
+            tracing::error!(partition, offset, problem, outcome, "event record goes to quarantine");
             self.filling.quarantine(&config.events_topic, partition, record, problem);
             if self.filling.room().is_used_up() {
                 self.empty().await;

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use mailrail_filter::index::Scratch;
 use mailrail_log::StoredRecord;
 use mailrail_store::Directory;
+use mailrail_telemetry::{Span, Traces};
 use mailrail_types::Event;
 
 use crate::decode::{Decoded, decode};
@@ -24,11 +26,15 @@ const STEPS_MAX: u64 = 2_000_000;
 pub(crate) struct Known {
     pub(crate) directory: Arc<Directory>,
     pub(crate) table: Arc<Table>,
+    pub(crate) traces: Traces,
 }
 
 /// An event that somebody is owed.
 pub(crate) struct Matched {
+    /// Carries the context of the span of this stage on, when it is traced.
     pub(crate) event: Box<Event>,
+    /// Headers of the records of its deliveries.
+    pub(crate) headers: Vec<(String, Bytes)>,
     /// At least one.
     pub(crate) targets: Vec<Target>,
     /// Position of the set-up that they are of.
@@ -42,6 +48,8 @@ pub(crate) struct Piece {
     pub(crate) upto: usize,
     /// In the order of the batch.
     pub(crate) matched: Vec<Matched>,
+    /// Of matched events that are traced; they end when the deliveries are in the log.
+    pub(crate) spans: Vec<Span>,
     /// Events that nobody wants.
     pub(crate) unmatched: u64,
     /// Places of records that are no events, with the reason.
@@ -80,13 +88,21 @@ pub(crate) fn find_matches(
                 piece.waits_for = Some(event.setup_seq);
                 break;
             }
-            Decoded::Event(event) => match targets(known, &event, &mut work) {
-                Some((setup_seq, targets)) if !targets.is_empty() => {
-                    found += targets.len();
-                    piece.matched.push(Matched { event, targets, setup_seq });
+            Decoded::Event(mut event) => {
+                let span = known.traces.matching(&mut event);
+                match targets(known, &event, &mut work) {
+                    Some((setup_seq, targets)) if !targets.is_empty() => {
+                        found += targets.len();
+                        piece.spans.extend(span.map(|span| span.with_deliveries(targets.len())));
+                        let headers = known.traces.headers(&event);
+                        piece.matched.push(Matched { event, headers, targets, setup_seq });
+                    }
+                    Some(_) | None => {
+                        piece.unmatched += 1;
+                        span.into_iter().for_each(|span| span.end("unmatched"));
+                    }
                 }
-                Some(_) | None => piece.unmatched += 1,
-            },
+            }
             Decoded::Unreadable(problem) => piece.unreadable.push((piece.upto, problem)),
         }
         piece.upto += 1;

@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use mailrail_limits::Sizer;
 use mailrail_log::{Log, LogError, OwnOptions, Subject, own_partitions};
 use mailrail_store::Directory;
-use mailrail_telemetry::Metrics;
+use mailrail_telemetry::{Metrics, Traces};
 use mailrail_types::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -58,7 +58,7 @@ impl Service {
             config: Arc::new(config),
             log,
             readers,
-            known: Known { directory, table: Arc::new(Table::default()) },
+            known: Known { directory, table: Arc::new(Table::default()), traces: Traces::off() },
             pool,
             sizer,
             metrics: metrics.matching.clone(),
@@ -68,12 +68,21 @@ impl Service {
         Ok(Self { matching: Arc::new(matching) })
     }
 
+    /// With traces of what it matches. Without it there are none.
+    #[must_use]
+    pub fn with_traces(mut self, traces: Traces) -> Self {
+        if let Some(matching) = Arc::get_mut(&mut self.matching) {
+            matching.known.traces = traces;
+        }
+        self
+    }
+
     /// Works until `stop`; then every partition finishes what it has read and the group is left.
     ///
     /// # Errors
     /// [`LogError`] when the group cannot be joined.
     pub async fn run(self, stop: CancellationToken) -> Result<(), LogError> {
-        let Matching { config, known: Known { directory, table }, .. } = &*self.matching;
+        let Matching { config, known: Known { directory, table, .. }, .. } = &*self.matching;
         let subject = Subject { topic: config.events_topic.clone(), group: config.group.clone() };
         let options = OwnOptions {
             commit_interval: config.commit_interval,

@@ -87,6 +87,13 @@ impl Rig {
 
     /// Subscriptions `(id, event type, pattern)`, each to an endpoint of its own name.
     async fn apply(&self, subscriptions: &[(&str, &str, Option<&str>)]) -> u64 {
+        let seq = self.save(subscriptions).await;
+        self.directory.reached(seq).await;
+        seq
+    }
+
+    /// As `apply`, without waiting until the directory has it.
+    async fn save(&self, subscriptions: &[(&str, &str, Option<&str>)]) -> u64 {
         let endpoint = |(id, _, _): &(&str, &str, Option<&str>)| {
             let (id, app) = (name(id), name("app"));
             Endpoint {
@@ -119,9 +126,7 @@ impl Rig {
             subscriptions: subscriptions.iter().map(subscription).collect(),
             ..TenantSetup::new(Tenant { id: name("acme"), name: String::new(), source_class: name("strict") })
         };
-        let applied = self.store.apply(&[setup], true).await.expect("applied");
-        self.directory.reached(applied.seq).await;
-        applied.seq
+        self.store.apply(&[setup], true).await.expect("applied").seq
     }
 
     fn config(&self) -> Config {

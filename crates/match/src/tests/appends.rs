@@ -4,82 +4,40 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use mailrail_log::{Bounds, Committed, LogError, Membership, Offset, Readers};
-use tokio::sync::watch;
+use mailrail_log::{Between, Interposed, LogError, Offset};
 
 use super::sizing::Gated;
 use super::*;
 
-/// A log that fails most appends of deliveries after it wrote a part of them.
+/// Most appends of deliveries fail after a part of them was written.
 struct Failing {
-    log: Arc<dyn Log>,
     asked: AtomicUsize,
     /// Partition and size of calls, to see that there is something to put in order.
     calls: Mutex<BTreeSet<(u32, usize)>>,
 }
 
 #[async_trait]
-impl Log for Failing {
+impl Between for Failing {
     async fn append(
         &self,
+        log: &dyn Log,
         topic: &str,
         partition: u32,
         mut records: Vec<NewRecord>,
     ) -> Result<Vec<Offset>, LogError> {
         if topic != "deliveries" {
-            return self.log.append(topic, partition, records).await;
+            return log.append(topic, partition, records).await;
         }
         let turn = self.asked.fetch_add(1, Ordering::Relaxed);
         self.calls.lock().expect("not poisoned").insert((partition, records.len()));
         if turn % 3 == 2 {
-            return self.log.append(topic, partition, records).await;
+            return log.append(topic, partition, records).await;
         }
         records.truncate(records.len() * (turn % 3) / 2);
         if !records.is_empty() {
-            self.log.append(topic, partition, records).await?;
+            log.append(topic, partition, records).await?;
         }
         Err(LogError::Unavailable("as asked".to_owned()))
-    }
-
-    async fn ensure_topics(&self, topics: &[TopicSpec]) -> Result<(), LogError> {
-        self.log.ensure_topics(topics).await
-    }
-
-    fn readers(&self) -> Result<Box<dyn Readers>, LogError> {
-        self.log.readers()
-    }
-
-    async fn join(&self, group: &str, topic: &str) -> Result<Box<dyn Membership>, LogError> {
-        self.log.join(group, topic).await
-    }
-
-    fn never_committed_is_certain(&self) -> bool {
-        self.log.never_committed_is_certain()
-    }
-
-    async fn committed(
-        &self,
-        group: &str,
-        topic: &str,
-        partition: u32,
-    ) -> Result<Option<Committed>, LogError> {
-        self.log.committed(group, topic, partition).await
-    }
-
-    async fn bounds(&self, topic: &str, partition: u32) -> Result<Bounds, LogError> {
-        self.log.bounds(topic, partition).await
-    }
-
-    async fn trim(&self, topic: &str, partition: u32, before: Offset) -> Result<(), LogError> {
-        self.log.trim(topic, partition, before).await
-    }
-
-    async fn check(&self) -> Result<(), LogError> {
-        self.log.check().await
-    }
-
-    async fn close(&self, wait: Duration) {
-        self.log.close(wait).await;
     }
 }
 
@@ -108,8 +66,10 @@ async fn i14_appends_that_fail_change_no_order() {
     for n in 0..EVENTS {
         rig.append(mailrail_wire::encode_event(&event(&n.to_string(), "push", "{}"))).await;
     }
-    let failing =
-        Arc::new(Failing { log: rig.log.clone(), asked: AtomicUsize::new(0), calls: Mutex::default() });
+    let failing = Arc::new(Interposed::new(
+        rig.log.clone(),
+        Failing { asked: AtomicUsize::new(0), calls: Mutex::default() },
+    ));
     rig.log = failing.clone();
     rig.run_until(EVENTS).await;
     let seen = first_appearances(&rig).await;
@@ -131,8 +91,7 @@ async fn batches_are_matched_while_the_one_before_is_appended() {
     for n in 0..EVENTS {
         rig.append(mailrail_wire::encode_event(&event(&n.to_string(), "push", "{}"))).await;
     }
-    let gated =
-        Arc::new(Gated { log: rig.log.clone(), open: watch::Sender::new(false), asked: AtomicUsize::new(0) });
+    let gated = Gated::before(rig.log.clone());
     rig.log = gated.clone();
     let (stop, task) = rig.run();
     while rig.metrics.matching.events.get() < EVENTS || gated.asked.load(Ordering::Relaxed) == 0 {
@@ -158,8 +117,7 @@ async fn a_stop_finishes_what_was_read() {
     for n in 0..EVENTS {
         rig.append(mailrail_wire::encode_event(&event(&n.to_string(), "push", "{}"))).await;
     }
-    let gated =
-        Arc::new(Gated { log: rig.log.clone(), open: watch::Sender::new(false), asked: AtomicUsize::new(0) });
+    let gated = Gated::before(rig.log.clone());
     rig.log = gated.clone();
     rig.hand_over = Duration::from_secs(60);
     let (stop, task) = rig.run();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use mailrail_limits::{Counter, Error, Stored, Write};
-use mailrail_log::{Bounds, Committed, LogError, Membership, Offset, Readers};
+use mailrail_log::{Between, Interposed, LogError, Offset};
 use mailrail_policy::SizingOptions;
 use tokio::sync::watch;
 
@@ -66,17 +66,24 @@ async fn s13_events_of_a_batch_are_sized_side_by_side() {
     assert_eq!(rig.recipients().await, names);
 }
 
-/// A log that keeps deliveries waiting while its gate is shut.
+/// Keeps deliveries waiting while its gate is shut.
 pub(super) struct Gated {
-    pub(super) log: Arc<dyn Log>,
     pub(super) open: watch::Sender<bool>,
     pub(super) asked: AtomicUsize,
 }
 
+impl Gated {
+    pub(super) fn before(log: Arc<dyn Log>) -> Arc<Interposed<Self>> {
+        let gated = Self { open: watch::Sender::new(false), asked: AtomicUsize::new(0) };
+        Arc::new(Interposed::new(log, gated))
+    }
+}
+
 #[async_trait]
-impl Log for Gated {
+impl Between for Gated {
     async fn append(
         &self,
+        log: &dyn Log,
         topic: &str,
         partition: u32,
         records: Vec<NewRecord>,
@@ -85,48 +92,7 @@ impl Log for Gated {
             self.asked.fetch_add(1, Ordering::Relaxed);
             self.open.subscribe().wait_for(|open| *open).await.map_err(|_| LogError::Closed)?;
         }
-        self.log.append(topic, partition, records).await
-    }
-
-    async fn ensure_topics(&self, topics: &[TopicSpec]) -> Result<(), LogError> {
-        self.log.ensure_topics(topics).await
-    }
-
-    fn readers(&self) -> Result<Box<dyn Readers>, LogError> {
-        self.log.readers()
-    }
-
-    async fn join(&self, group: &str, topic: &str) -> Result<Box<dyn Membership>, LogError> {
-        self.log.join(group, topic).await
-    }
-
-    fn never_committed_is_certain(&self) -> bool {
-        self.log.never_committed_is_certain()
-    }
-
-    async fn committed(
-        &self,
-        group: &str,
-        topic: &str,
-        partition: u32,
-    ) -> Result<Option<Committed>, LogError> {
-        self.log.committed(group, topic, partition).await
-    }
-
-    async fn bounds(&self, topic: &str, partition: u32) -> Result<Bounds, LogError> {
-        self.log.bounds(topic, partition).await
-    }
-
-    async fn trim(&self, topic: &str, partition: u32, before: Offset) -> Result<(), LogError> {
-        self.log.trim(topic, partition, before).await
-    }
-
-    async fn check(&self) -> Result<(), LogError> {
-        self.log.check().await
-    }
-
-    async fn close(&self, wait: Duration) {
-        self.log.close(wait).await;
+        log.append(topic, partition, records).await
     }
 }
 
@@ -138,8 +104,7 @@ async fn s09_a_pass_that_is_done_again_counts_once() {
     for n in 0..5 {
         rig.append(mailrail_wire::encode_event(&event(&n.to_string(), "push", "{}"))).await;
     }
-    let gated =
-        Arc::new(Gated { log: rig.log.clone(), open: watch::Sender::new(false), asked: AtomicUsize::new(0) });
+    let gated = Gated::before(rig.log.clone());
     rig.log = gated.clone();
     rig.hand_over = Duration::from_millis(10);
     let (stop, task) = rig.run();
