@@ -88,21 +88,27 @@ mod tests {
 
     use super::*;
 
-    /// A server that reads a request's head and answers with this, once.
+    /// The body of each request, and so its end.
+    const SPANS: &[u8] = b"spans";
+
+    /// A server that reads one request to its end and answers with this.
     async fn server(answer: Vec<u8>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let mut head = [0; 4096];
-            let _ = stream.read(&mut head).await;
+            // What is unread when the stream closes resets the connection, and the answer with it.
+            let mut request = BytesMut::new();
+            while !request.ends_with(SPANS) {
+                assert!(stream.read_buf(&mut request).await.unwrap() > 0, "the request broke off");
+            }
             let _ = stream.write_all(&answer).await;
         });
         format!("http://{address}/v1/traces")
     }
 
     fn request(url: &str) -> Request<Bytes> {
-        Request::post(url).body(Bytes::from_static(b"spans")).unwrap()
+        Request::post(url).body(Bytes::from_static(SPANS)).unwrap()
     }
 
     #[tokio::test]

@@ -1,7 +1,8 @@
 //! The only outbound HTTP: address policy, DNS, TLS, caps, deadlines.
 //!
 //! [`Egress::post`] brings one request to an endpoint that a stranger named. [`check_url`] tells that stranger early
-//! what would not work. [`operator`] is the other, trusting direction: the command line's calls to our own APIs.
+//! what would not work. [`operator`] is the other, trusting direction: the command line's calls to our own APIs;
+//! so is [`Collector`], which takes telemetry where the operator wants it.
 //!
 //! **Always holds**
 //! - Whether an address may be dialled is decided on the socket address, in the connector, for names and for literals

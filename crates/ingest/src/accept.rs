@@ -1,5 +1,7 @@
 //! The path of one request, as a list of steps. A step that refuses ends it, and nothing of the request is accepted.
 
+use std::time::SystemTime;
+
 use axum::extract::Request;
 use mailrail_store::TenantView;
 use mailrail_types::{Event, EventId, Timestamp, TraceContext};
@@ -13,11 +15,13 @@ use crate::problem::Refusal;
 use crate::read_body::{read_body, refuse_encoded};
 use crate::reply::Reply;
 use crate::service::FrontDoor;
+use crate::spans::Spans;
 use crate::tag::tag;
 use crate::trace;
 
 /// From a request to what became of its events.
 pub(crate) async fn accept(door: &FrontDoor, request: Request) -> Result<Reply, Refusal> {
+    let begun = door.traces.begin();
     let (head, body) = request.into_parts();
     let sender = authenticate(&door.directory, &head.headers)?;
     refuse_encoded(&head.headers)?;
@@ -32,12 +36,12 @@ pub(crate) async fn accept(door: &FrontDoor, request: Request) -> Result<Reply, 
         Parsed::Single(cloud_event) => {
             let event = complete(cloud_event);
             let id = event.id;
-            store(door, &sender, vec![event]).await?;
+            store(door, &sender, vec![event], begun).await?;
             Ok(Reply::Single(id))
         }
         Parsed::Batch(items) => {
             let (events, outcomes) = sort_out(items, complete);
-            store(door, &sender, events).await?;
+            store(door, &sender, events, begun).await?;
             Ok(Reply::Batch(outcomes))
         }
     }
@@ -94,10 +98,18 @@ fn sort_out(
     (events, outcomes)
 }
 
-async fn store(door: &FrontDoor, sender: &TenantView, events: Vec<Event>) -> Result<(), Refusal> {
+async fn store(
+    door: &FrontDoor,
+    sender: &TenantView,
+    mut events: Vec<Event>,
+    begun: Option<SystemTime>,
+) -> Result<(), Refusal> {
+    let spans = Spans::begin(&door.traces, &mut events, begun);
     let mut tagged = Vec::with_capacity(events.len());
     for event in events {
         tagged.push(tag(door, sender, &sender.tenant.source_class, event).await);
     }
-    append(door, &tagged).await
+    let stored = append(door, &tagged).await;
+    spans.end(&stored);
+    stored
 }

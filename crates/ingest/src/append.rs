@@ -18,7 +18,7 @@ use crate::tag::Tagged;
 pub(crate) async fn append(door: &FrontDoor, tagged: &[Tagged]) -> Result<(), Refusal> {
     let mut partitions: BTreeMap<u32, Vec<NewRecord>> = BTreeMap::new();
     for Tagged { event, mailbox, .. } in tagged {
-        let record = record(event, mailbox, door.config.record_bytes_max)?;
+        let record = record(door, event, mailbox)?;
         partitions.entry(mailbox.partition(door.config.partitions)).or_default().push(record);
     }
     let started = Instant::now();
@@ -44,13 +44,13 @@ async fn append_one(door: &FrontDoor, partition: u32, records: Vec<NewRecord>) -
 }
 
 /// Checked for all records before the first is appended, so that one that is too large accepts nothing.
-fn record(event: &Event, mailbox: &MailboxKey, bytes_max: usize) -> Result<NewRecord, Refusal> {
+fn record(door: &FrontDoor, event: &Event, mailbox: &MailboxKey) -> Result<NewRecord, Refusal> {
     let key = Bytes::copy_from_slice(mailbox.as_str().as_bytes());
     let value = encode_event(event);
-    if key.len() + value.len() > bytes_max {
+    if key.len() + value.len() > door.config.record_bytes_max {
         return Err(too_large(key.len() + value.len()));
     }
-    Ok(NewRecord { key, value, headers: Vec::new() })
+    Ok(NewRecord { key, value, headers: door.traces.headers(event) })
 }
 
 fn too_large(bytes: usize) -> Refusal {

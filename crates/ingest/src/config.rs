@@ -47,7 +47,7 @@ pub struct Config {
     /// Age at which a connection is closed between two requests, so that producers spread over new processes and no
     /// connection stays for ever. Default 10 min.
     pub connection_age_max: Duration,
-    /// Longest time that requests have to end after the stop. Default 20 s, under Kubernetes' 30 s.
+    /// Longest time that requests have to end after the stop. Default 20 s, which the chart's grace period counts with.
     pub drain_timeout: Duration,
 }
 

@@ -23,6 +23,7 @@ use crate::problem::{Problem, Refusal};
 use crate::read_body::read_body;
 use crate::reply::Reply;
 use crate::service::FrontDoor;
+use crate::spans::Spans;
 use crate::tag::tag;
 use crate::trace;
 use address::Address;
@@ -46,6 +47,7 @@ struct Webhook {
 
 /// From a third party's request to what became of it.
 pub(crate) async fn take_in(door: &FrontDoor, request: Request) -> Result<Reply, Refusal> {
+    let begun = door.traces.begin();
     let (head, body) = request.into_parts();
     let (sender, integration, rest) = find(&door.directory, &head.uri)?;
     refuse_shed(door, &sender, &integration)?;
@@ -63,11 +65,13 @@ pub(crate) async fn take_in(door: &FrontDoor, request: Request) -> Result<Reply,
     }
     let class = mailrail_surfaces::integration_class(&webhook.integration);
     let sender = Arc::clone(&webhook.sender);
-    let event = complete(door, webhook);
+    let mut event = complete(door, webhook);
     let id = event.id;
+    let spans = Spans::begin(&door.traces, std::slice::from_mut(&mut event), begun);
     let tagged = tag(door, &sender, &class, event).await;
-    append(door, &[tagged]).await?;
-    Ok(Reply::Single(id))
+    let stored = append(door, &[tagged]).await;
+    spans.end(&stored);
+    stored.map(|()| Reply::Single(id))
 }
 
 /// The integration that the URL names. One answer for everything that is not there, so that it tells nothing about which

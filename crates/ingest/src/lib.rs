@@ -29,6 +29,7 @@ mod reply;
 mod serve;
 mod service;
 mod source;
+mod spans;
 mod tag;
 mod trace;
 

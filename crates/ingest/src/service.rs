@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
 use axum::{Router, middleware};
 use mailrail_limits::Sizer;
 use mailrail_log::Log;
 use mailrail_store::Directory;
-use mailrail_telemetry::{IngestMetrics, MailboxMetrics, Metrics, ReasonLabels, StatusLabels};
+use mailrail_telemetry::{IngestMetrics, MailboxMetrics, Metrics, ReasonLabels, StatusLabels, Traces};
 use mailrail_types::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +51,7 @@ pub(crate) struct FrontDoor {
     pub(crate) clock: Clock,
     pub(crate) in_flight: InFlight,
     pub(crate) sources: Sources,
+    pub(crate) traces: Traces,
 }
 
 impl Service {
@@ -77,8 +79,18 @@ impl Service {
                 clock,
                 in_flight,
                 sources,
+                traces: Traces::off(),
             }),
         }
+    }
+
+    /// With traces of what it accepts. Without it there are none.
+    #[must_use]
+    pub fn with_traces(mut self, traces: Traces) -> Self {
+        if let Some(door) = Arc::get_mut(&mut self.door) {
+            door.traces = traces;
+        }
+        self
     }
 
     /// Its routes, limits of bodies included. Limits of headers and connections are those of [`Service::run`].
@@ -88,7 +100,7 @@ impl Service {
             .route(&format!("{INBOUND_PATH}/{{*address}}"), any(any_inbound))
             .method_not_allowed_fallback(method_not_allowed)
             .fallback(not_found)
-            .layer(middleware::map_response_with_state(Arc::clone(&self.door), count_answer))
+            .layer(middleware::from_fn_with_state(Arc::clone(&self.door), measured))
             .with_state(Arc::clone(&self.door))
     }
 
@@ -122,9 +134,24 @@ async fn not_found() -> Refusal {
     Refusal::new(Problem::NotFound, format!("send events to {EVENTS_PATH}"))
 }
 
-async fn count_answer(State(door): State<Arc<FrontDoor>>, response: Response) -> Response {
-    door.metrics.requests.get_or_create(&StatusLabels { status: response.status().as_u16() }).inc();
+/// Counts the answer and how long it took. One that nobody waited for any more is in neither.
+async fn measured(State(door): State<Arc<FrontDoor>>, request: Request, next: Next) -> Response {
+    let open = door.metrics.door.begin();
+    let route = route_class(request.extensions().get());
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    door.metrics.requests.get_or_create(&StatusLabels { status }).inc();
+    open.answered(route, status);
     response
+}
+
+/// The class of a route, in metrics. Callers choose paths, and there are few classes.
+fn route_class(path: Option<&MatchedPath>) -> &'static str {
+    match path.map(MatchedPath::as_str) {
+        Some(EVENTS_PATH) => "events",
+        Some(path) if path.starts_with(INBOUND_PATH) => "inbound",
+        Some(_) | None => "other",
+    }
 }
 
 /// A request that is refused as a whole counts as one event: how many it held may not even be known.

@@ -1,4 +1,4 @@
-//! Tracing set-up and the catalogue of metric names.
+//! Log lines, the catalogue of metric names, and traces.
 //!
 //! **Always holds**: every metric of mailrail is defined in [`catalogue`](Metrics) here, once, with its unit and help;
 //! no label holds a tenant, an endpoint or a URL, so the number of series does not grow with customers.
@@ -8,10 +8,17 @@
 mod extreme;
 mod logs;
 mod metrics;
+mod traces;
 
 pub use extreme::{Extreme, Part};
-pub use logs::{LogFormat, init_logs};
+pub use logs::{LogFormat, LogOptions, Logs, init_logs, surface, trace_id};
+#[doc(hidden)]
+pub use mailrail_types::Delivery;
 pub use metrics::{
-    DeliverMetrics, DepthLabels, IngestMetrics, LimitsMetrics, MailboxMetrics, MatchMetrics, Metrics,
-    OutcomeLabels, QueueLabels, ReasonLabels, RoutingLabels, StatusLabels,
+    ControlMetrics, DeliverMetrics, DepthLabels, DoorMetrics, IngestMetrics, LevelLabels, LimitsMetrics,
+    LogMetrics, MailboxMetrics, MatchMetrics, Metrics, OpenRequest, OutcomeLabels, QueueLabels, ReasonLabels,
+    ReplayMetrics, RequestLabels, RoutingLabels, StatusLabels, TraceMetrics,
 };
+pub use traces::{Post, PostError, Posting, Span, TracedProcess, Traces, TracesError, TracesOptions};
+#[doc(hidden)]
+pub use tracing;

@@ -25,8 +25,8 @@ fn withheld() -> Response {
 }
 
 /// Answers one request of each connection; tells how many bytes came after it, once the connection is closed.
-async fn one_request_each() -> (Receiver, mpsc::UnboundedReceiver<usize>) {
-    let (tell, told) = mpsc::unbounded_channel();
+async fn one_request_each() -> (Receiver, mpsc::Receiver<usize>) {
+    let (tell, told) = mpsc::channel(8);
     let receiver = receiver(move |mut stream, _| {
         let tell = tell.clone();
         async move {
@@ -35,7 +35,7 @@ async fn one_request_each() -> (Receiver, mpsc::UnboundedReceiver<usize>) {
             }
             let mut rest = Vec::new();
             let _ = stream.read_to_end(&mut rest).await;
-            let _ = tell.send(rest.len());
+            let _ = tell.send(rest.len()).await;
         }
     })
     .await;

@@ -229,3 +229,36 @@ fn problems_are_a_table_without_doubles() {
         );
     }
 }
+
+/// A55: what callers choose — paths, methods, keys, types, sources — makes no new series, whoever they are.
+#[tokio::test]
+async fn a55_whatever_callers_send_makes_no_new_series() {
+    let house = house().await;
+    let series = |text: String| text.lines().filter(|line| !line.starts_with('#')).count();
+    let mut shown = Vec::new();
+    for round in 0..2 {
+        for caller in 0..1_000 {
+            let n = format!("{round}-{caller}");
+            let requests = [
+                Request::get(format!("/{n}")).body(Body::empty()),
+                Request::delete(format!("/v1/events?tenant={n}")).body(Body::empty()),
+                Request::post(format!("/v1/inbound/github/{n}")).body(Body::from("{}")),
+                Request::post(EVENTS_PATH).header(AUTHORIZATION, format!("Bearer {n}")).body(Body::empty()),
+                Ok(post(&[("ce-id", &n), ("ce-source", &n), ("ce-type", &n)], "{}")),
+            ];
+            for request in requests {
+                send(&house.router, request.expect("a request")).await;
+            }
+        }
+        shown.push(series(house.metrics.render()));
+    }
+    assert_eq!(shown[0], shown[1], "{}", house.metrics.render());
+    let text = house.metrics.render();
+    for line in [
+        "mailrail_ingest_request_seconds_count{route=\"events\",status_class=\"2xx\"} 2000",
+        "mailrail_ingest_request_seconds_count{route=\"other\",status_class=\"4xx\"} 2000",
+        "mailrail_ingest_requests_in_flight 0",
+    ] {
+        assert!(text.contains(line), "{line} is missing in\n{text}");
+    }
+}

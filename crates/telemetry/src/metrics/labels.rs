@@ -1,0 +1,55 @@
+//! The sets of labels. Each is closed or counted by what operators name: none holds a tenant, an endpoint or a URL.
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+/// Label `status`: HTTP status of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StatusLabels {
+    /// HTTP status.
+    pub status: u16,
+}
+
+/// Label `outcome`: a code of `types::Outcome`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OutcomeLabels {
+    /// The code.
+    pub outcome: &'static str,
+}
+
+/// Label `reason`: a code of a closed set.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReasonLabels {
+    /// The code.
+    pub reason: &'static str,
+}
+
+/// Labels of a routed payload. `buckets` is a power of two or a strict width: few values, whatever senders do.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RoutingLabels {
+    /// `source` at the front door; `product_event` or `forward` for a recipient's mailbox.
+    pub surface: &'static str,
+    /// Whether the payload went to one of several buckets.
+    pub bucketed: &'static str,
+    /// Why: `no_key`, `under_rate`, `bucketed`, `fixed` or `sizing_unavailable`.
+    pub reason: &'static str,
+    /// How many buckets; empty when no width was asked for.
+    pub buckets: Option<u32>,
+}
+
+/// Label `queue`: `source` (on the way to match) or `recipient` (on the way to an endpoint).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct QueueLabels {
+    /// The queue.
+    pub queue: &'static str,
+}
+
+/// Labels of the depth of mailboxes. Operators name classes; there are few.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct DepthLabels {
+    /// As [`QueueLabels::queue`].
+    pub queue: &'static str,
+    /// Class of the mailboxes; `unknown` when what they belong to is not set up any more.
+    pub class: String,
+    /// `0.5`, `0.9`, `0.99` or `1` (the deepest).
+    pub quantile: &'static str,
+}
