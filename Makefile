@@ -25,7 +25,7 @@ with_data = data="$(DATA)"; [ -n "$$data" ] || { data=$$(mktemp -d); trap 'rm -r
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the mailrail binary
@@ -57,8 +57,17 @@ sim: ## Simulate the delivery protocol under faults, and each of its rules switc
 sim-mailboxes: ## Simulate how mailbox widths change over a day (RATES, HOURS, SEED); the last line is JSON; draws PLOT
 	@$(CARGO) run -q -p mailrail-sim -- mailboxes --rates $(RATES) --hours $(HOURS) --seed $(SEED) --plot $(PLOT)
 
+.PHONY: sim-autoscale
+sim-autoscale: ## Simulate how the chart scales match and deliver, with recorded lag and the figures of its values.yaml (ARGS); the last line is JSON
+	@$(CARGO) run -q --profile $(PROFILE) -p mailrail-sim -- autoscale $(ARGS)
+
+.PHONY: record-lag
+record-lag: ## Record lag of real roles on a real Kafka for sim-autoscale, into crates/sim/data/lag (20 minutes; ARGS="--only NAME")
+	@$(CARGO) build --profile $(PROFILE) -p mailrail -p mailrail-bench
+	@tests/services/with "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)/mailrail-bench" lag $(ARGS)
+
 .PHONY: bench
-bench: ## Measure a part beside a floor, on real Kafka, Postgres and Redis (BENCH=door, deliver, takeover, match or stage); the last line is JSON
+bench: ## Measure a part beside a floor, on real Kafka, Postgres and Redis (BENCH=door, deliver, takeover, match or match-stage); the last line is JSON
 	@$(CARGO) build --profile $(PROFILE) -p mailrail -p mailrail-bench
 	@tests/services/with "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)/mailrail-bench" $(BENCH) $(ARGS)
 
@@ -94,6 +103,11 @@ chart: build ## Check the Helm chart, the Prometheus rules, the dashboards and t
 .PHONY: chart-write
 chart-write: ## Write what is generated of the chart and the dashboards from values.yaml, docs/reference and deploy/grafana/source
 	@tests/chart/run write
+
+.PHONY: test-kubernetes
+test-kubernetes: build ## Install, scale, upgrade and remove the chart under load in a real control plane with KEDA (needs Go; builds 15 minutes once); the last line is JSON
+	@tests/kubernetes/build.sh >/dev/null
+	@tests/services/with tests/kubernetes/run
 
 .PHONY: image-check
 image-check: build ## Build deploy/Dockerfile without a registry and look at the image (as root on Debian); the last line is JSON

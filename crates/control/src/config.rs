@@ -44,7 +44,7 @@ pub struct Config {
     pub why_timeout: Duration,
     /// How dead letters are looked at and put back. Default as [`DeadLetterOptions::new`] with a lifetime of 4 days.
     pub dead_letters: DeadLetterOptions,
-    /// Longest time that requests have to end after the stop. Default 20 s, under Kubernetes' 30 s.
+    /// Longest time that requests have to end after the stop. Default 20 s, which the chart's grace period counts with.
     pub drain_timeout: Duration,
 }
 

@@ -8,7 +8,8 @@
 //! all of its problems are reported together; a secret or token is shown once, when it is made, and no read ever shows
 //! one; every change leaves a line with target `audit`; what the log did not answer is `null` in `status`, never zero, and
 //! what was not looked at of the mailboxes is said; looking at them reads keys, never bodies. A body is shown in one place alone, a
-//! dead letter's or a quarantined record's, when it is asked for, and that leaves an audit line; a dead letter is put back once,
+//! dead letter's or a quarantined record's, when it is asked for, and that leaves an audit line, as excerpts of one do in the
+//! explanation of an event; a dead letter is put back once,
 //! whoever died meanwhile.
 //!
 //! **Deliberately absent**: outbound HTTP (the check of endpoint URLs is an argument), events and deliveries on their way,
@@ -20,9 +21,11 @@ mod classes;
 mod config;
 mod dead_letters;
 mod error;
+mod explain;
 mod gauge;
 mod journal;
 mod mailboxes;
+mod measure;
 mod owner;
 mod pause;
 mod problem;
@@ -42,9 +45,10 @@ pub use config::{Config, Operator, OperatorError, Pipeline, Topic};
 pub use dead_letters::{
     AttemptFacts, DeadLetterOptions, DeadLetters, FilterParts, LetterCount, LetterDetail, LetterFacts,
     LetterList, LetterMore, LetterSummary, Payload, QuarantineList, QuarantinedRecord, RATE_DEFAULT,
-    RATE_MAX, ReplayRequest, ReplayStatus, Trouble,
+    RATE_MAX, ReplayRequest, ReplayStatus, Trouble, UnsentLetter,
 };
 pub use error::Error;
+pub use explain::{EXPLAIN_PAGE_MAX, FilterTest, FilterTestRefusal, test_filter};
 pub use mailboxes::{MailboxHold, MailboxList, MailboxParts, MailboxSizing, MailboxStatus};
 pub use service::Service;
 pub use setup_file::setup_schema;

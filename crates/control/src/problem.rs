@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::setup_file::{SetupProblem, code};
 
+/// Code of an event that somebody wrote down to try a filter on, and that cannot be read.
+pub(crate) const INVALID_EVENT: &str = "invalid_event";
+
 /// A refused or failed request.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -54,7 +57,7 @@ impl Problem {
     }
 
     pub(crate) fn body_too_large(limit: usize) -> Self {
-        let detail = format!("send at most {limit} bytes; split the set-up by tenant");
+        let detail = format!("send at most {limit} bytes; split a set-up by tenant");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "The request body is too large", detail)
     }
 
@@ -64,7 +67,7 @@ impl Problem {
     }
 
     pub(crate) fn look_running() -> Self {
-        let detail = "somebody else asks this process why a delivery waits; ask again soon";
+        let detail = "somebody else has this process look for a delivery or an event; ask again soon";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "look_running", "One such look runs already", detail)
     }
 
@@ -125,6 +128,13 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "log_unavailable", "The log does not answer", detail)
     }
 
+    /// As [`Problem::log_unavailable`], of a look that changes nothing.
+    pub(crate) fn log_unreadable(reason: &str) -> Self {
+        tracing::warn!(reason, "the log does not answer");
+        let detail = "not everything could be looked at, and it was not found in the rest; ask again";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "log_unavailable", "The log does not answer", detail)
+    }
+
     fn conflict(detail: String) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", "The change contradicts what is stored", detail)
     }
@@ -134,7 +144,7 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", "The store does not answer", detail)
     }
 
-    fn internal() -> Self {
+    pub(crate) fn internal() -> Self {
         let detail = "the log of this process says more";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "The request failed", detail)
     }

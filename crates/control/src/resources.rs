@@ -198,13 +198,13 @@ async fn items(shared: &Shared, tenant: &str, kind: Kind) -> Result<Vec<(String,
     Ok(items)
 }
 
-/// Names of headers without their values, and the number of secrets: both may be credentials.
+/// Names of headers without their values, the number of secrets, and the URL without its query: all may be credentials.
 pub(crate) fn endpoint(endpoint: &Endpoint, pause: Option<&Pause>) -> Value {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     value!({
         "id": endpoint.id.as_str(),
         "app": endpoint.app.as_str(),
-        "url": endpoint.url,
+        "url": without_query(&endpoint.url),
         "header_names": endpoint.headers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         "secrets": endpoint.secrets.len(),
         "class": endpoint.class.as_str(),
@@ -216,6 +216,14 @@ pub(crate) fn endpoint(endpoint: &Endpoint, pause: Option<&Pause>) -> Value {
         "paused_by": pause.map(|pause| pause.by.as_str()),
         "paused_at_ms": pause.map(|pause| pause.at.millis()),
     })
+}
+
+/// A URL as it is shown: whether it has a query, and not which.
+fn without_query(url: &str) -> String {
+    match url.split_once('?') {
+        Some((before, _)) => format!("{before}?…"),
+        None => url.to_owned(),
+    }
 }
 
 fn integration(integration: &Integration, view: &TenantView) -> Value {

@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use mailrail_limits::Sizer;
 use mailrail_log::Log;
 use mailrail_store::{Directory, Store};
-use mailrail_telemetry::MailboxMetrics;
+use mailrail_telemetry::{DoorMetrics, MailboxMetrics, Metrics};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -22,9 +22,10 @@ use crate::access::{in_time, operators_only};
 use crate::config::Config;
 use crate::dead_letters::{DeadLetters, routes as letters};
 use crate::error::Error;
+use crate::measure::measured;
 use crate::problem::Problem;
 use crate::setup_file::UrlCheck;
-use crate::{apply, classes, gauge, mailboxes, pause, resources, secrets, shed, status, why};
+use crate::{apply, classes, explain, gauge, mailboxes, pause, resources, secrets, shed, status, why};
 
 /// Bodies of set-ups held at once: with the body limit it bounds the memory that operators can take.
 const SETUPS_AT_ONCE: usize = 4;
@@ -40,12 +41,13 @@ pub(crate) struct Shared {
     pub(crate) url: Arc<UrlCheck>,
     pub(crate) sizer: Sizer,
     pub(crate) metrics: MailboxMetrics,
+    pub(crate) door: DoorMetrics,
     /// Of each pipeline.
     pub(crate) dead_letters: Vec<DeadLetters>,
     /// One look at what waits at a time: the next one waits for it, the log does not serve both.
     pub(crate) looking: Mutex<()>,
     /// One look at a time for why a delivery waits; whoever comes meanwhile is told to come back.
-    pub(crate) explaining: Mutex<()>,
+    pub(crate) explaining: Arc<Mutex<()>>,
     /// One change at a time in this process: what was checked is then what is changed.
     pub(crate) changing: Mutex<()>,
     /// Permits for the bodies of set-ups.
@@ -60,7 +62,7 @@ pub struct Service {
 
 impl Service {
     /// The service. `url` says whether a URL may be an endpoint's; the binary gives the policy of crate `egress`. What
-    /// waits in mailboxes is shown in `metrics` as well, while the service runs.
+    /// waits in mailboxes, and how replays go on, is shown in `metrics` as well, while the service runs.
     ///
     /// # Errors
     /// [`Error::NoOperator`] when nobody could use it.
@@ -71,15 +73,16 @@ impl Service {
         log: Arc<dyn Log>,
         url: Arc<UrlCheck>,
         sizer: Sizer,
-        metrics: MailboxMetrics,
+        metrics: &Metrics,
     ) -> Result<Self, Error> {
         if config.operators.is_empty() {
             return Err(Error::NoOperator);
         }
-        let letters_of =
-            |of: &crate::Pipeline| DeadLetters::new(Arc::clone(&log), of.clone(), config.dead_letters);
+        let letters_of = |of: &crate::Pipeline| {
+            DeadLetters::measured(Arc::clone(&log), of.clone(), config.dead_letters, metrics.replay.clone())
+        };
         let dead_letters = config.pipelines.iter().map(letters_of).collect();
-        let (changing, looking, explaining) = (Mutex::new(()), Mutex::new(()), Mutex::new(()));
+        let (changing, looking, explaining) = (Mutex::new(()), Mutex::new(()), Arc::default());
         let setups = Semaphore::new(SETUPS_AT_ONCE);
         let shared = Shared {
             config,
@@ -88,7 +91,8 @@ impl Service {
             log,
             url,
             sizer,
-            metrics,
+            metrics: metrics.mailbox.clone(),
+            door: metrics.control.door.clone(),
             dead_letters,
             looking,
             explaining,
@@ -105,6 +109,8 @@ impl Service {
             .route("/v1/apply", post(apply::apply))
             .route("/v1/status", get(status::status))
             .route("/v1/mailboxes", get(mailboxes::list))
+            .route("/v1/filters/test", post(explain::test))
+            .route("/v1/events/{id}/explain", get(explain::event))
             .route("/v1/dead-letters", get(letters::list))
             .route("/v1/dead-letters/count", get(letters::count))
             .route("/v1/dead-letters/replays", get(letters::replays).post(letters::order))
@@ -134,6 +140,7 @@ impl Service {
             .layer(from_fn_with_state(Arc::clone(&shared), operators_only))
             .layer(from_fn_with_state(Arc::clone(&shared), in_time))
             .layer(from_fn(crate::access::never_stored))
+            .layer(from_fn_with_state(Arc::clone(&shared), measured))
             .with_state(shared)
     }
 

@@ -51,7 +51,11 @@ pub(crate) fn clock() -> Arc<dyn Fn() -> Timestamp + Send + Sync> {
 impl Parts {
     /// Opens everything. Waits for services that do not answer yet, until `stop`; settings that cannot work, and topics or
     /// a database that are not as the settings say, are errors at once.
-    pub(crate) async fn open(settings: Settings, stop: &CancellationToken) -> Result<Self> {
+    pub(crate) async fn open(
+        settings: Settings,
+        metrics: Arc<Metrics>,
+        stop: &CancellationToken,
+    ) -> Result<Self> {
         let topics = Topics::named(&settings);
         let log = open_log(&settings)?;
         let specs = topics.specs(&settings);
@@ -64,7 +68,7 @@ impl Parts {
             patiently("store", stop, transient, || Store::open(&settings.store.url, key.clone())).await?;
         let directory = patiently("store", stop, transient, || Directory::load(store.clone())).await?;
         let sizer = sizer(&settings)?;
-        let (stopped, metrics) = (StoppedPartitions::default(), Arc::new(Metrics::new()));
+        let stopped = StoppedPartitions::default();
         Ok(Self { settings, topics, log, store, directory, sizer, stopped, metrics })
     }
 }
@@ -116,7 +120,7 @@ fn kafka_config(kafka: &KafkaSettings, record_bytes_max: usize) -> KafkaConfig {
     }
 }
 
-fn encryption_key(settings: &Settings) -> Result<EncryptionKey> {
+pub(crate) fn encryption_key(settings: &Settings) -> Result<EncryptionKey> {
     let text = settings
         .store
         .encryption_key
@@ -126,7 +130,7 @@ fn encryption_key(settings: &Settings) -> Result<EncryptionKey> {
 }
 
 /// Tries again while the error is transient and nobody asked to stop.
-async fn patiently<T, E, F>(
+pub(crate) async fn patiently<T, E, F>(
     what: &str,
     stop: &CancellationToken,
     transient: impl Fn(&E) -> bool,

@@ -7,8 +7,11 @@ use clap::{Args, Parser, Subcommand};
 use mailrail_demo::receiver::{ReceiverArgs, ReceiverEndpoint};
 
 use crate::client::{
-    ApplyArgs, ClassesArgs, DlqArgs, EndpointsArgs, MailboxesArgs, SendArgs, ShedArgs, StatusArgs, WhyArgs,
+    ApplyArgs, ClassesArgs, DlqArgs, EndpointsArgs, ExplainArgs, MailboxesArgs, SendArgs, ShedArgs,
+    StatusArgs, WhyArgs,
 };
+use crate::health::HealthArgs;
+use crate::prepare::PrepareArgs;
 use crate::settings::CheckConfig;
 
 /// An events rail with mailboxes.
@@ -34,6 +37,10 @@ pub(crate) enum Command {
     All(RoleArgs),
     /// Run every role in one process, on embedded parts: nothing else is needed
     Dev(DevArgs),
+    /// Make topics that are missing, verify the others, migrate the store; deletes nothing
+    Prepare(PrepareArgs),
+    /// Ask a running process at its admin port whether it is ready
+    Health(HealthArgs),
     /// Check a settings file and the environment
     CheckConfig(CheckConfig),
     /// Create or update classes, tenants, apps, endpoints, subscriptions, integrations and keys from a file
@@ -46,6 +53,8 @@ pub(crate) enum Command {
     Mailboxes(MailboxesArgs),
     /// Say what a delivery waits for, and until when; or how it ended
     Why(WhyArgs),
+    /// Say why an event passes a filter or not, clause by clause; or who gets an accepted event, and who does not and why
+    Explain(ExplainArgs),
     /// List, change or delete classes of mailboxes
     Classes(ClassesArgs),
     /// List endpoints; hold one's mail for now, or let it go on

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use data_encoding::{BASE64, HEXLOWER};
+use mailrail_telemetry::{Metrics, init_logs};
 use tokio_util::sync::CancellationToken;
 
 use crate::assemble::Parts;
@@ -26,10 +27,11 @@ const KEY_FILE: &str = "encryption-key";
 /// When the folder cannot be used, a port is taken, or the demo's books do not balance.
 pub(crate) async fn run(args: DevArgs) -> Result<()> {
     let settings = settings(&args)?;
-    mailrail_telemetry::init_logs(settings.logs.format.explicit(), &settings.logs.filter);
+    let metrics = Arc::new(Metrics::new());
+    let _logs = init_logs(settings.logs.options(), &metrics.logs);
     let stop = CancellationToken::new();
     shutdown::on_signal(stop.clone())?;
-    let parts = Arc::new(Parts::open(settings, &stop).await?);
+    let parts = Arc::new(Parts::open(settings, metrics, &stop).await?);
     let running = roles::start(Role::Dev, parts.clone(), stop.clone()).await?;
     welcome(&args, &running, &parts.settings);
     if !args.demo {

@@ -7,17 +7,21 @@ mod client;
 mod demo;
 mod dev;
 mod docs;
+mod health;
 mod metrics_page;
+mod prepare;
 mod roles;
 mod settings;
 mod shutdown;
 mod topics;
+mod traces;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use mailrail_telemetry::{Metrics, init_logs};
 use tokio_util::sync::CancellationToken;
 
 use assemble::Parts;
@@ -39,7 +43,7 @@ fn main() -> ExitCode {
         .context("the runtime cannot be started")
         .and_then(|runtime| runtime.block_on(run(cli.command)));
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -47,8 +51,8 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command) -> Result<()> {
-    match command {
+async fn run(command: Command) -> Result<ExitCode> {
+    let done = match command {
         Command::Ingest(args) => run_role(Role::Ingest, args).await,
         Command::Match(args) => run_role(Role::Match, args).await,
         Command::Deliver(args) => run_role(Role::Deliver, args).await,
@@ -60,6 +64,7 @@ async fn run(command: Command) -> Result<()> {
         Command::Status(args) => client::status::run(args).await,
         Command::Mailboxes(args) => client::mailboxes::run(args).await,
         Command::Why(args) => client::why::run(args).await,
+        Command::Explain(args) => client::explain::run(args).await,
         Command::Classes(args) => client::classes::run(args).await,
         Command::Endpoints(args) => client::endpoints::run(args).await,
         Command::Dlq(args) => client::dlq::run(args).await,
@@ -73,18 +78,22 @@ async fn run(command: Command) -> Result<()> {
             print!("{}", docs::page(args.page)?);
             Ok(())
         }
+        Command::Prepare(args) => return Ok(prepare::run(args).await),
+        Command::Health(args) => health::run(args).await,
         // Answered before a runtime was started.
         Command::CheckConfig(_) => Ok(()),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Runs one role, or all of them, against the services that the settings name.
 async fn run_role(role: Role, args: RoleArgs) -> Result<()> {
     let settings = Settings::load(args.config.as_deref(), settings::environment())?;
     settings.validate(role)?;
-    mailrail_telemetry::init_logs(settings.logs.format.explicit(), &settings.logs.filter);
+    let metrics = Arc::new(Metrics::new());
+    let _logs = init_logs(settings.logs.options(), &metrics.logs);
     let stop = CancellationToken::new();
     shutdown::on_signal(stop.clone())?;
-    let parts = Arc::new(Parts::open(settings, &stop).await?);
+    let parts = Arc::new(Parts::open(settings, metrics, &stop).await?);
     roles::start(role, parts, stop).await?.wait().await
 }

@@ -14,6 +14,7 @@ use mailrail_limits::{LeaseStore, Leases, LocalLeases, RedisLeases, Terms};
 use mailrail_log::LeaseTerms;
 use mailrail_mailbox::Limits;
 use mailrail_policy::{BreakerOptions, RetrySchedule};
+use mailrail_telemetry::Traces;
 use mailrail_types::PartitionCount;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -21,9 +22,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Admin, Check};
 use crate::assemble::{Parts, clock, record_bytes_max};
+use crate::prepare::warning_of_redis;
 use crate::settings::backends::LogKind;
 use crate::settings::delivery::{RetryPreset, RetrySettings};
 use crate::settings::{Role, Settings};
+use crate::traces;
 
 /// Bytes that the windows of one process hold together.
 const WINDOWS_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -53,6 +56,7 @@ pub(crate) struct Running {
     /// Ends what must outlive the roles: admin server and change feed.
     last: CancellationToken,
     afterwards: JoinSet<Result<()>>,
+    traces: Traces,
     parts: Arc<Parts>,
     stop: CancellationToken,
 }
@@ -66,6 +70,7 @@ pub(crate) async fn start(role: Role, parts: Arc<Parts>, stop: CancellationToken
     let control = bind(is(Role::Control), settings.control.listen, &mut doors.control).await?;
     let admin = bind(true, settings.admin.listen, &mut doors.admin).await?;
 
+    let traces = traces::start(role, member(), &parts)?;
     let last = CancellationToken::new();
     let mut afterwards = JoinSet::new();
     let follow = parts.directory.clone().follow(last.clone());
@@ -86,17 +91,26 @@ pub(crate) async fn start(role: Role, parts: Arc<Parts>, stop: CancellationToken
         afterwards.spawn(async move { admin.run(listener, last).await.context("admin server") });
     }
 
+    let (asking, last_of_all) = (parts.clone(), last.clone());
+    afterwards.spawn(async move {
+        tokio::select! {
+            () = warn_of_redis(&asking.settings) => {}
+            () = last_of_all.cancelled() => {}
+        }
+        Ok(())
+    });
+
     let mut tasks = JoinSet::new();
     if let Some(listener) = ingest {
-        let (service, stop) = (ingest_service(&parts)?, stop.clone());
+        let (service, stop) = (ingest_service(&parts)?.with_traces(traces.clone()), stop.clone());
         tasks.spawn(async move { service.run(listener, stop).await.context("ingest") });
     }
     if is(Role::Match) {
-        let (service, stop) = (match_service(&parts)?, stop.clone());
+        let (service, stop) = (match_service(&parts)?.with_traces(traces.clone()), stop.clone());
         tasks.spawn(async move { service.run(stop).await.context("match") });
     }
     if is(Role::Deliver) {
-        let (service, stop) = (deliver_service(&parts)?, stop.clone());
+        let (service, stop) = (deliver_service(&parts)?.with_traces(traces.clone()), stop.clone());
         tasks.spawn(async move { service.run(stop).await.context("deliver") });
     }
     if let Some(listener) = control {
@@ -104,7 +118,7 @@ pub(crate) async fn start(role: Role, parts: Arc<Parts>, stop: CancellationToken
         tasks.spawn(async move { service.run(listener, stop).await.context("control") });
     }
     tracing::info!(?role, ?doors, "started");
-    Ok(Running { doors, tasks, last, afterwards, parts, stop })
+    Ok(Running { doors, tasks, last, afterwards, traces, parts, stop })
 }
 
 impl Running {
@@ -121,7 +135,7 @@ impl Running {
             }
             self.stop.cancel();
         }
-        self.parts.log.close(CLOSE_WAIT).await;
+        tokio::join!(self.parts.log.close(CLOSE_WAIT), self.traces.shutdown());
         self.last.cancel();
         let afterwards = async { while self.afterwards.join_next().await.is_some() {} };
         if tokio::time::timeout(CLOSE_WAIT, afterwards).await.is_err() {
@@ -145,6 +159,13 @@ async fn bind(
     })?;
     *door = Some(listener.local_addr()?);
     Ok(Some(listener))
+}
+
+/// Says once when Redis may lose what it is told. Nothing waits for it.
+async fn warn_of_redis(settings: &Settings) {
+    if let Some((code, warning)) = warning_of_redis(settings).await {
+        tracing::warn!(code, "{warning}");
+    }
 }
 
 fn checks(parts: &Arc<Parts>) -> Vec<Check> {
@@ -346,8 +367,8 @@ fn control_service(parts: &Parts) -> Result<mailrail_control::Service> {
     let refusal = |error: UrlError| UrlRefusal { code: error.code(), detail: error.to_string() };
     let url = Arc::new(move |url: &str| check_url(url, &policy).map(String::from).map_err(refusal));
     let (store, directory, log) = (parts.store.clone(), parts.directory.clone(), parts.log.clone());
-    let (sizer, metrics) = (parts.sizer.clone(), parts.metrics.mailbox.clone());
-    Ok(mailrail_control::Service::new(config, store, directory, log, url, sizer, metrics)?)
+    let sizer = parts.sizer.clone();
+    Ok(mailrail_control::Service::new(config, store, directory, log, url, sizer, &parts.metrics)?)
 }
 
 #[cfg(test)]

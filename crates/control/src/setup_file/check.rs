@@ -15,6 +15,7 @@ use super::checked::{
 };
 use super::classes;
 use super::entries::{AppEntry, KeyEntry, SetupFile, SubscriptionEntry, TenantEntry, TextOrEnv};
+use super::env::shown_name;
 use super::path::Path;
 use super::problem::{SetupProblem, code};
 use super::read::Problems;
@@ -207,8 +208,9 @@ impl Scope<'_> {
         match value {
             TextOrEnv::Text(text) => Some(text.clone()),
             TextOrEnv::Env(name) => {
+                let name = shown_name(name);
                 let detail =
-                    format!("'{name}' is a variable of the caller; send its value, or use `mailrail apply`");
+                    format!("{name} is a variable of the caller; send its value, or use `mailrail apply`");
                 self.problems.add(code::ENV, path, detail);
                 None
             }

@@ -5,6 +5,9 @@ use serde_json::Value;
 use super::path::Path;
 use super::problem::{SetupProblem, code};
 
+/// Longest name of a variable that a message repeats.
+const NAME_SHOWN_MAX: usize = 64;
+
 /// Puts the values of variables into the places that take a text or `{env: NAME}`: tokens, secrets and header values.
 /// Returns a problem for each variable that `lookup` does not know; its place stays as it is.
 pub fn resolve_env(document: &mut Value, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<SetupProblem> {
@@ -15,13 +18,22 @@ pub fn resolve_env(document: &mut Value, lookup: &dyn Fn(&str) -> Option<String>
         match lookup(name) {
             Some(text) => *value = Value::String(text),
             None => {
-                let detail =
-                    format!("environment variable '{name}' is not set; set it, or write another name");
+                let name = shown_name(name);
+                let detail = format!("environment variable {name} is not set; set it, or write another name");
                 problems.push(SetupProblem::new(code::ENV, &path, detail));
             }
         }
     }
     problems
+}
+
+/// The name of a variable for a message. What does not look like one may be the secret itself, put where its name belongs.
+pub(super) fn shown_name(name: &str) -> String {
+    let is_usual = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    if name.len() <= NAME_SHOWN_MAX && name.chars().all(is_usual) {
+        return format!("'{name}'");
+    }
+    "(not shown: it may be a secret)".to_owned()
 }
 
 /// Where a document may hold `{env: NAME}`, whatever else is wrong with it.
@@ -46,4 +58,22 @@ fn list<'v>(value: &'v Value, key: &str, path: &Path) -> impl Iterator<Item = (&
     let path = path.key(key);
     let items = value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     items.iter().enumerate().map(move |(at, item)| (item, path.index(at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a54_what_is_no_usual_name_of_a_variable_is_not_repeated() {
+        let mut document = json!({ "tenants": [
+            { "keys": [{ "token": { "env": "ACME_TOKEN" } }, { "token": { "env": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" } }] }
+        ] });
+        let problems = resolve_env(&mut document, &|_| None);
+        let details: Vec<&str> = problems.iter().map(|problem| problem.detail.as_str()).collect();
+        assert!(details[0].contains("'ACME_TOKEN'"), "{details:?}");
+        assert!(!details[1].contains("MfKQ9r8G") && details[1].contains("not shown"), "{details:?}");
+    }
 }

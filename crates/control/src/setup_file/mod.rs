@@ -34,6 +34,7 @@ pub use values::{
     HEAD_MAX_AGE_MAX, HEAD_MAX_AGE_MIN, INBOUND_SECRET_MAX_CHARS, INBOUND_SECRET_MIN_CHARS, TIMEOUT_MAX,
     TIMEOUT_MIN, TOKEN_MAX_CHARS, TOKEN_MIN_CHARS,
 };
+pub(crate) use values::{filter as filter_source, filter_language};
 pub use yaml::{line_of, parse_json, parse_yaml};
 
 /// Reads and checks a document. `existing` may be referred to.

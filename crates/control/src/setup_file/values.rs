@@ -109,7 +109,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// The filter in its stored form.
-pub(super) fn filter(entry: &FilterEntry) -> Result<FilterSource, FilterError> {
+pub(crate) fn filter(entry: &FilterEntry) -> Result<FilterSource, FilterError> {
     // Keys are sorted by `Map`, so that the same filter in another order is the same text and counts as unchanged.
     let text = match entry {
         FilterEntry::Pattern(pattern) | FilterEntry::EventBridge(pattern) => {
@@ -123,7 +123,7 @@ pub(super) fn filter(entry: &FilterEntry) -> Result<FilterSource, FilterError> {
 }
 
 /// The language of a filter; its name is the key under which the filter stands.
-pub(super) const fn filter_language(entry: &FilterEntry) -> FilterLanguage {
+pub(crate) const fn filter_language(entry: &FilterEntry) -> FilterLanguage {
     match entry {
         FilterEntry::Pattern(_) => FilterLanguage::Pattern,
         FilterEntry::EventBridge(_) => FilterLanguage::EventBridge,

@@ -1,4 +1,4 @@
-//! The command line's client half: `apply`, `send`, `status`, `mailboxes`, `why`, `classes`, `endpoints`, `shed`, `dlq`,
+//! The command line's client half: `apply`, `send`, `status`, `mailboxes`, `why`, `explain`, `classes`, `endpoints`, `shed`, `dlq`,
 //! over the same HTTP APIs that everybody uses.
 
 mod access;
@@ -6,6 +6,7 @@ pub(crate) mod apply;
 pub(crate) mod classes;
 pub(crate) mod dlq;
 pub(crate) mod endpoints;
+pub(crate) mod explain;
 pub(crate) mod mailboxes;
 mod segment;
 pub(crate) mod send;
@@ -18,6 +19,7 @@ pub(crate) use apply::ApplyArgs;
 pub(crate) use classes::ClassesArgs;
 pub(crate) use dlq::DlqArgs;
 pub(crate) use endpoints::EndpointsArgs;
+pub(crate) use explain::ExplainArgs;
 pub(crate) use mailboxes::MailboxesArgs;
 pub(crate) use send::SendArgs;
 pub(crate) use shed::ShedArgs;

@@ -54,9 +54,9 @@ impl Control {
         let config = Config::new(vec![operator], vec![Pipeline::named("", "default", 2)]);
         let any_url = Arc::new(|url: &str| Ok(url.to_owned()));
         let sizer = Sizer::new(Arc::new(LocalWindows::new()), crate::assemble::clock());
-        let metrics = Metrics::new().mailbox;
+        let metrics = Metrics::new();
         let service =
-            Service::new(config, store, directory, log, any_url, sizer, metrics).expect("a service");
+            Service::new(config, store, directory, log, any_url, sizer, &metrics).expect("a service");
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
         let running = tokio::spawn(service.run(listener, stop.clone()));

@@ -191,7 +191,8 @@ impl Loading {
         let mut alone = Table::new();
         insert(&mut alone, &field.key, value.clone());
         if let Err(error) = Settings::deserialize(alone) {
-            return self.report(place, format!("{}: {}{}", field.key, error.message(), field.how_to_write()));
+            let message = without_text(error.message());
+            return self.report(place, format!("{}: {message}{}", field.key, field.how_to_write()));
         }
         insert(&mut self.table, &field.key, value);
         self.origins.insert(field.key.clone(), place);
@@ -245,6 +246,16 @@ impl Loading {
     }
 }
 
+/// What serde says of a value of the wrong type, without the value where it is a text: a URL may hold a password.
+fn without_text(message: &str) -> String {
+    let expected =
+        message.strip_prefix("invalid type: string ").and_then(|rest| rest.rsplit_once(", expected "));
+    match expected {
+        Some((_, expected)) => format!("invalid type: a text, expected {expected}"),
+        None => message.to_owned(),
+    }
+}
+
 fn read_secret(path: &Path) -> std::io::Result<SecretText> {
     if std::fs::metadata(path)?.len() > SECRET_FILE_MAX_BYTES {
         return Err(std::io::Error::other("it is too large to be a secret"));
@@ -259,6 +270,7 @@ fn from_text(kind: &Kind, text: &str) -> Result<Value, &'static str> {
         Kind::Text | Kind::Duration | Kind::Choice(_) => word(),
         Kind::Size => text.parse().map_or_else(|_| word(), Value::Integer),
         Kind::Integer => Value::Integer(text.parse().map_err(|_| "a whole number")?),
+        Kind::Number => Value::Float(text.parse().map_err(|_| "a number")?),
         Kind::Boolean => Value::Boolean(text.parse().map_err(|_| "'true' or 'false'")?),
         Kind::List => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());

@@ -1,6 +1,6 @@
 //! Settings: one TOML file, overridden by environment variables.
 //!
-//! The doc comments of the structs in `sections`, `backends` and `delivery` are the reference
+//! The doc comments of the structs in `sections`, `backends`, `delivery` and `telemetry` are the reference
 //! (`docs/reference/settings.md` is generated from them). A key that nobody reads is an error, never ignored.
 //!
 //! **Always holds**: [`Settings::load`] and [`Settings::validate`] report every problem they can see, each with its
@@ -17,6 +17,7 @@ mod reference;
 mod schema;
 mod secret;
 pub(crate) mod sections;
+mod telemetry;
 mod units;
 mod validate;
 
@@ -41,6 +42,7 @@ pub(crate) use error::{Place, Problem, SettingsError};
 pub(crate) use load::environment;
 pub(crate) use reference::reference;
 pub(crate) use secret::SecretText;
+use telemetry::TelemetrySettings;
 pub(crate) use validate::Role;
 
 /// Partitions of a topic in `dev`: enough to show mailboxes side by side, few enough for one process.
@@ -75,6 +77,8 @@ pub(crate) struct Settings {
     pub(crate) egress: EgressSettings,
     /// Log lines of the process, on standard error.
     pub(crate) logs: LogsSettings,
+    /// What is told of the work to programs of others.
+    pub(crate) telemetry: TelemetrySettings,
     /// Where each value that is not a default came from.
     #[serde(skip)]
     #[schemars(skip)]

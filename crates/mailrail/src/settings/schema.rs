@@ -13,6 +13,7 @@ pub(super) const ENV_PREFIX: &str = "MAILRAIL__";
 pub(super) enum Kind {
     Text,
     Integer,
+    Number,
     Boolean,
     Duration,
     Size,
@@ -30,6 +31,7 @@ impl Kind {
         match self {
             Kind::Text => "text".to_owned(),
             Kind::Integer => "integer".to_owned(),
+            Kind::Number => "number".to_owned(),
             Kind::Boolean => "boolean".to_owned(),
             Kind::Duration => "duration".to_owned(),
             Kind::Size => "size".to_owned(),
@@ -63,6 +65,7 @@ impl Field {
         match (&self.example, &self.kind) {
             (Some(example), _) => format!("; write it as in \"{example}\""),
             (None, Kind::Integer) => "; write a whole number that is not negative".to_owned(),
+            (None, Kind::Number) => "; write a number, as in 0.01".to_owned(),
             (None, Kind::Boolean) => "; write true or false".to_owned(),
             (None, Kind::Text) => "; write a text in quotes".to_owned(),
             (None, _) => String::new(),
@@ -152,6 +155,8 @@ fn kind(node: &Value) -> Kind {
     };
     if named("integer") {
         Kind::Integer
+    } else if named("number") {
+        Kind::Number
     } else if named("boolean") {
         Kind::Boolean
     } else if named("array") {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use mailrail_telemetry::LogOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -171,11 +172,22 @@ pub(crate) struct LogsSettings {
     pub(crate) format: LogFormatSetting,
     /// What is logged: a tracing filter such as `info` or `info,mailrail_deliver=debug`.
     pub(crate) filter: String,
+    /// Lines that one place in the code may say in 10 seconds, but for those of target `audit`. What is beyond is counted,
+    /// and said in one line. 0: no limit.
+    pub(crate) lines_per_place_max: u32,
+}
+
+impl LogsSettings {
+    /// As logging takes them.
+    pub(crate) fn options(&self) -> LogOptions<'_> {
+        let (format, lines_per_place_max) = (self.format.explicit(), self.lines_per_place_max);
+        LogOptions { format, filter: &self.filter, lines_per_place_max }
+    }
 }
 
 impl Default for LogsSettings {
     fn default() -> Self {
-        Self { format: LogFormatSetting::Auto, filter: "info".to_owned() }
+        Self { format: LogFormatSetting::Auto, filter: "info".to_owned(), lines_per_place_max: 100 }
     }
 }
 

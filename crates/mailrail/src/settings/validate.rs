@@ -100,6 +100,21 @@ impl Settings {
         found.store(role);
         found.doors(role);
         found.deliver(role);
+        found.traces();
+        found.problems.sort();
+        SettingsError::from_problems(found.problems)
+    }
+
+    /// Checks what making topics and migrating the store needs.
+    ///
+    /// # Errors
+    /// As [`Settings::validate`].
+    pub(crate) fn validate_prepare(&self) -> Result<(), SettingsError> {
+        let mut found = Found { settings: self, problems: Vec::new() };
+        found.names();
+        // As for all roles: those that will use the topics.
+        found.log(Role::All);
+        found.store(Role::All);
         found.problems.sort();
         SettingsError::from_problems(found.problems)
     }
@@ -118,25 +133,31 @@ impl Settings {
     }
 }
 
-struct Found<'a> {
-    settings: &'a Settings,
+pub(super) struct Found<'a> {
+    pub(super) settings: &'a Settings,
     problems: Vec<Problem>,
 }
 
 impl Found<'_> {
-    fn check(&mut self, holds: bool, key: &str, message: impl FnOnce() -> String) {
+    pub(super) fn check(&mut self, holds: bool, key: &str, message: impl FnOnce() -> String) {
         if !holds {
             let place = self.settings.origins.get(key).cloned().unwrap_or(Place::Default);
             self.problems.push(Problem { place, message: format!("{key} {}", message()) });
         }
     }
 
-    fn between<N: Copy + PartialOrd + std::fmt::Display>(&mut self, key: &str, value: N, least: N, most: N) {
+    pub(super) fn between<N: Copy + PartialOrd + std::fmt::Display>(
+        &mut self,
+        key: &str,
+        value: N,
+        least: N,
+        most: N,
+    ) {
         let holds = value >= least && value <= most;
         self.check(holds, key, || format!("is {value}: set it to {least}..={most}"));
     }
 
-    fn lasting(&mut self, key: &str, value: Duration, most: Duration) {
+    pub(super) fn lasting(&mut self, key: &str, value: Duration, most: Duration) {
         let shown = humantime::format_duration(most);
         self.check(!value.is_zero(), key, || format!("is zero: set it to more than 0s, at most {shown}"));
         self.check(value <= most, key, || {

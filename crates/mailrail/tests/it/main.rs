@@ -5,10 +5,13 @@
 
 mod brokers;
 mod bytes;
+mod canary;
 mod chaos;
 mod command_line;
 mod crashes;
 mod dead_letters;
+mod dlq_page;
+mod explain;
 mod feed;
 mod fleet;
 mod held;
@@ -18,8 +21,10 @@ mod limits;
 mod offsets;
 mod operators;
 mod outages;
+mod prepare;
 mod process;
 mod resizing;
 mod rig;
 mod services;
 mod sizing;
+mod traces;

@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use mailrail_demo::books::{Accepted, Books, Claims, Pipeline, Statement, settle};
 use mailrail_demo::receiver::{Receiver, ReceiverEndpoint, ReceiverHandle, ReceiverSettings, json_order};
 use mailrail_egress::operator::ApiClient;
-use mailrail_log::{KafkaConfig, KafkaLog, LocalLog, Log, TopicSpec};
+use mailrail_log::{KafkaConfig, KafkaLog, LocalLog, Log, StoredRecord, TopicSpec};
 use mailrail_types::{Delivery, DeliveryId, EndpointId, EventId, SubscriptionId, TenantId};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -55,6 +55,8 @@ pub(crate) struct Rig {
     admins: Vec<String>,
     place: Place,
     prefix: String,
+    /// Of every process.
+    env: BTreeMap<String, String>,
     folder: tempfile::TempDir,
 }
 
@@ -77,6 +79,11 @@ impl Rig {
 
     /// With rates in this Redis; `None`: in each process.
     pub(crate) async fn start_with_redis(place: Place, redis: Option<String>) -> Self {
+        Self::start_with(place, redis, &[]).await
+    }
+
+    /// With these variables in the environment of every process.
+    pub(crate) async fn start_with(place: Place, redis: Option<String>, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let prefix = format!("it-{:08x}.", rand::random::<u32>());
         let (ingest, control) = (free_port(), free_port());
@@ -88,6 +95,7 @@ impl Rig {
             admins: Vec::new(),
             place,
             prefix,
+            env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             folder,
         };
         let settings = rig.settings(ingest, control, redis).await;
@@ -111,7 +119,8 @@ impl Rig {
         if role == "dev" {
             args.extend(["--data".to_owned(), self.folder.path().join("data").display().to_string()]);
         }
-        let env = BTreeMap::from([
+        let mut env = self.env.clone();
+        env.extend([
             ("MAILRAIL__ADMIN__LISTEN".to_owned(), format!("127.0.0.1:{admin}")),
             ("MAILRAIL_ADMIN_TOKEN".to_owned(), TOKEN.to_owned()),
             ("MAILRAIL_ENCRYPTION_KEY".to_owned(), "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".to_owned()),
@@ -288,9 +297,15 @@ impl Rig {
 
     /// Every delivery of the deliveries topic, partition by partition.
     pub(crate) async fn deliveries(&self) -> Vec<Delivery> {
+        let decode = |r: &StoredRecord| mailrail_wire::decode_delivery(&r.value).expect("delivery");
+        self.delivery_records().await.iter().map(decode).collect()
+    }
+
+    /// As [`Rig::deliveries`], as they stand there.
+    pub(crate) async fn delivery_records(&self) -> Vec<StoredRecord> {
         let (log, topic) = (self.log(), self.pipeline().deliveries.name);
         let readers = log.readers().expect("readers");
-        let mut deliveries = Vec::new();
+        let mut records = Vec::new();
         for partition in 0..PARTITIONS {
             let bounds = log.bounds(&topic, partition).await.expect("bounds");
             let mut reader = readers.open(&topic, partition, bounds.low).expect("reader");
@@ -298,13 +313,10 @@ impl Rig {
             while next < bounds.high {
                 let batch = reader.next(500).await.expect("records");
                 next = batch.last().map_or(next, |r| r.offset + 1);
-                let decode = |r: &mailrail_log::StoredRecord| {
-                    mailrail_wire::decode_delivery(&r.value).expect("delivery")
-                };
-                deliveries.extend(batch.iter().map(decode));
+                records.extend(batch);
             }
         }
-        deliveries
+        records
     }
 
     /// Posts events of one tenant until `stop`, each after the one before was accepted, whatever happens to the door
@@ -514,11 +526,31 @@ pub(crate) async fn http_get(address: &str, path: &str) -> String {
 
 /// As [`http_get`], of a process that may not be there.
 pub(crate) async fn try_get(address: &str, path: &str) -> std::io::Result<String> {
+    try_request(address, "GET", path, &[], b"").await
+}
+
+/// One request over a bare socket, just as it is given; gives the whole answer, its head included.
+pub(crate) async fn try_request(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> std::io::Result<String> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
+    head += &format!("content-length: {}\r\n", body.len());
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    head += "\r\n";
     let mut stream = tokio::net::TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
+    stream.write_all(head.as_bytes()).await?;
+    // A body may not be taken to its end: the answer says why, and then the connection breaks.
+    let _ = stream.write_all(body).await;
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer).await {
+        Err(error) if answer.is_empty() || body.is_empty() => Err(error),
+        _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
+    }
 }
