@@ -140,11 +140,15 @@ fn may_go(
     if now >= delivery.deadline {
         return Err(ended(Outcome::Dead(DeadReason::Expired)));
     }
-    if endpoint.paused {
-        let hold = Hold { reason: HoldReason::Paused, until: delivery.deadline };
-        return Err(Box::new(Turn::Held(hold)));
+    match pause(delivery, &endpoint) {
+        Some(hold) => Err(Box::new(Turn::Held(hold))),
+        None => Ok(endpoint),
     }
-    Ok(endpoint)
+}
+
+/// What holds the mail of an endpoint that is paused: to its deadline, or until the endpoint is resumed, which wakes it.
+pub(crate) fn pause(delivery: &Delivery, endpoint: &Endpoint) -> Option<Hold> {
+    endpoint.paused.then_some(Hold { reason: HoldReason::Paused, until: delivery.deadline })
 }
 
 /// What the reply means, by the failure policy of the delivery's surface and by what its endpoint says of a stuck head.

@@ -7,6 +7,7 @@ use mailrail_mailbox::{CONDEMNED_MAX, Hold, Source};
 use mailrail_types::HoldReason;
 
 use super::Partition;
+use crate::attempt::pause;
 use crate::permit::{Pass, Permit};
 use crate::resolve::resolve;
 
@@ -68,11 +69,11 @@ impl Partition {
         }
         // One that has come to its end goes, and ends.
         let endpoint = resolve(&self.shared.directory, delivery).ok().filter(|_| now < delivery.deadline)?;
-        if endpoint.paused {
-            return Some(Hold { reason: HoldReason::Paused, until: delivery.deadline });
-        }
-        let down = self.shared.gates.look(&delivery.event.tenant, &endpoint, &held.mailbox, &self.waker, now);
-        down.err().map(|hold| Hold { until: hold.until.min(delivery.deadline), ..hold })
+        pause(delivery, &endpoint).or_else(|| {
+            let tenant = &delivery.event.tenant;
+            let down = self.shared.gates.look(tenant, &endpoint, &held.mailbox, &self.waker, now).err()?;
+            Some(Hold { until: down.until.min(delivery.deadline), ..down })
+        })
     }
 
     /// Takes what was waited for. Gives the permit for an attempt, unless a trial waits for being alone: then that can be

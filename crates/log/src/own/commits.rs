@@ -11,8 +11,8 @@ use super::positions::Positions;
 use super::{OwnOptions, Position};
 use crate::{Committed, Membership};
 
-/// How long a release waits for a commit that is on its way, so that none comes after the last one. With the hand-over (8 s) and the
-/// time for a cut (1 s) below the 10 s that the group waits.
+/// How long a release waits for a commit that is on its way, so that none comes after the last one. Short beside what the group waits
+/// for a release, 60 s at least, of which the hand-over takes 8 s and a cut 1 s.
 const COMMIT_WAIT: Duration = Duration::from_millis(800);
 
 /// Positions of a member on their way to its group, one commit at a time. A failed one is tried again with the next tick.
