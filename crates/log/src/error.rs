@@ -44,6 +44,9 @@ pub enum LogError {
         /// Partition.
         partition: u32,
     },
+    /// The group is just giving its partitions out anew and takes no commit; the same commit may succeed when that is over.
+    #[error("the group is giving its partitions out anew")]
+    Rebalancing,
     /// Somebody else has the local log open, or the group has a member already.
     #[error("{0}")]
     InUse(String),
@@ -57,6 +60,14 @@ pub enum LogError {
     /// The adapter was closed.
     #[error("the log is closed")]
     Closed,
+}
+
+impl LogError {
+    /// Whether a commit that failed so met nothing but a change in its group, which happens whenever a member comes or goes.
+    #[must_use]
+    pub fn is_of_a_rebalance(&self) -> bool {
+        matches!(self, Self::Rebalancing | Self::NotOwned { .. })
+    }
 }
 
 /// One way in which a topic is not as the settings say.

@@ -8,8 +8,6 @@
 
 mod error;
 mod insist;
-#[cfg(feature = "interposed")]
-mod interposed;
 pub mod kafka;
 pub mod local;
 mod own;
@@ -19,9 +17,7 @@ mod size;
 
 pub use error::{LogError, TopicMismatch};
 pub use insist::append_insistently;
-#[cfg(feature = "interposed")]
-pub use interposed::{Between, Interposed};
-pub use kafka::{KafkaConfig, KafkaLog};
+pub use kafka::{KafkaConfig, KafkaLog, sasl_problem};
 pub use local::{LocalLog, LocalOptions};
 pub use own::{
     Claim, Found, Lease, LeaseTerms, OwnOptions, Owner, Owning, Position, StandsStill, StoppedPartitions,

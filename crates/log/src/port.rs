@@ -221,8 +221,8 @@ pub trait Membership: Send + Sync {
     /// Commits positions of owned partitions.
     ///
     /// # Errors
-    /// [`LogError::NotOwned`] when a partition is not ours (then nothing is committed), [`LogError::Unavailable`] when
-    /// the coordinator did not take it.
+    /// [`LogError::NotOwned`] when a partition is not ours (then nothing is committed), [`LogError::Rebalancing`] while the
+    /// group gives its partitions out anew, [`LogError::Unavailable`] when the coordinator did not take it.
     async fn commit(&self, commits: Vec<(u32, Committed)>) -> Result<(), LogError>;
 
     /// Leaves the group at once, after the owner released its partitions (a revocation is given first).

@@ -4,6 +4,7 @@
 //! when `MAILRAIL_TEST_REQUIRE=1`.
 
 mod broker;
+#[macro_use]
 mod contract;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,39 +31,11 @@ fn unique() -> String {
     format!("t{now}-{}-{}-", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-macro_rules! contract {
-    ($($check:ident),* $(,)?) => {
-        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $check() {
-            let Some(brokers) = brokers() else { return };
-            contract::$check(connect(&brokers), &unique()).await;
-        })*
-    };
+fn place() -> Option<(Arc<dyn Log>, String, ())> {
+    Some((connect(&brokers()?), unique(), ()))
 }
 
-contract!(
-    appended_records_are_read_in_order,
-    bytes_are_untouched,
-    big_batches_are_whole,
-    concurrent_calls_stay_contiguous,
-    too_large_records_are_refused_whole,
-    a_waiting_reader_is_woken,
-    a_reader_starts_in_the_middle,
-    outside_the_bounds_is_an_error,
-    trimming_all_keeps_counting,
-    a_set_reads_partitions_once_each,
-    a_slow_reader_stops_nobody,
-    a_trim_below_disturbs_no_reader,
-    readers_of_a_partition_do_not_know_each_other,
-    commits_come_back,
-    commits_side_by_side_are_all_answered,
-    a_commit_of_a_foreign_partition_is_refused,
-    leaving_releases_first,
-    topics_are_made_once_and_never_changed,
-    a_topic_without_a_retention_is_kept,
-    unknown_topics_are_errors,
-    closing_ends_everything,
-);
+contract_tests!(place);
 
 /// Takes a member's events until it owns exactly `count`, answering each revocation with `last`.
 async fn own(

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use broker::{Broker, brokers, config};
-use contract::{append, read, record, records, text, topic, within};
-use mailrail_log::{KafkaConfig, KafkaLog, Log, LogError};
+use contract::{append, leave, read, record, records, text, topic, within};
+use mailrail_log::{Committed, GroupEvent, KafkaConfig, KafkaLog, Log, LogError, Membership};
 
 /// What became of one call.
 struct Call {
@@ -128,4 +128,34 @@ async fn broker_failures_leave_no_gaps_and_no_repeats() {
     let patient =
         append_through(&broker, Duration::from_secs(50), "patient", &["kill", "stall", "kill"]).await;
     assert_eq!(patient.1, 0, "{patient:?}");
+}
+
+/// N22: a commit that gets no answer has no deadline in the client. Who leaves then gives its partitions back, and does not wait
+/// for it: a process that drains would be killed at the end of its grace period.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n22_a_member_leaves_while_a_commit_gets_no_answer() {
+    if brokers().is_none() {
+        return;
+    }
+    let Some(broker) = Broker::start() else { return };
+    let log: Arc<dyn Log> = Arc::new(KafkaLog::connect(config(&broker.address)).expect("settings"));
+    let topic = topic(&log, "leaving", 1).await;
+    let member: Arc<dyn Membership> = Arc::from(log.join("g", &topic).await.expect("joined"));
+    let Some(GroupEvent::Assigned { .. }) = within("assigned", member.next()).await else {
+        panic!("no assignment")
+    };
+    broker.stall();
+    let position = Committed { offset: 0, metadata: String::new() };
+    let committing = tokio::spawn({
+        let (member, position) = (member.clone(), position.clone());
+        async move { member.commit(vec![(0, position)]).await }
+    });
+    let given_back = leave(member, BTreeMap::from([(0, position)])).await;
+    assert!(
+        given_back.is_empty() || given_back == [0],
+        "{given_back:?}: taken away before, or given back now"
+    );
+    assert!(matches!(committing.await.expect("no panic"), Err(LogError::Unavailable(_) | LogError::Closed)));
+    broker.resume();
+    within("close", log.close(Duration::from_secs(10))).await;
 }

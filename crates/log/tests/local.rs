@@ -1,5 +1,6 @@
 //! The contract on the local adapter, and what is its own: crashes, the lock, retention, simulated rebalances.
 
+#[macro_use]
 mod contract;
 
 use std::collections::BTreeMap;
@@ -18,39 +19,12 @@ fn open(dir: &TempDir) -> Arc<dyn Log> {
     Arc::new(LocalLog::open(&dir.path().join("log.db")).expect("opens"))
 }
 
-macro_rules! contract {
-    ($($check:ident),* $(,)?) => {
-        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $check() {
-            let dir = TempDir::new().expect("dir");
-            contract::$check(open(&dir), "t-").await;
-        })*
-    };
+fn place() -> Option<(Arc<dyn Log>, String, TempDir)> {
+    let dir = TempDir::new().expect("dir");
+    Some((open(&dir), "t-".to_owned(), dir))
 }
 
-contract!(
-    appended_records_are_read_in_order,
-    bytes_are_untouched,
-    big_batches_are_whole,
-    concurrent_calls_stay_contiguous,
-    too_large_records_are_refused_whole,
-    a_waiting_reader_is_woken,
-    a_reader_starts_in_the_middle,
-    outside_the_bounds_is_an_error,
-    trimming_all_keeps_counting,
-    a_set_reads_partitions_once_each,
-    a_slow_reader_stops_nobody,
-    a_trim_below_disturbs_no_reader,
-    readers_of_a_partition_do_not_know_each_other,
-    commits_come_back,
-    commits_side_by_side_are_all_answered,
-    a_commit_of_a_foreign_partition_is_refused,
-    leaving_releases_first,
-    topics_are_made_once_and_never_changed,
-    a_topic_without_a_retention_is_kept,
-    unknown_topics_are_errors,
-    closing_ends_everything,
-);
+contract_tests!(place);
 
 #[tokio::test]
 async fn a_second_open_is_refused_until_the_first_is_gone() {

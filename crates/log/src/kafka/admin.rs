@@ -10,7 +10,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset as Place, TopicPartitionList};
 
-use super::client::{Blocking, Plain, refused, unavailable};
+use super::client::{Blocking, Plain, unavailable};
 use super::config::KafkaConfig;
 use crate::{Bounds, Committed, LogError, Offset};
 
@@ -39,7 +39,7 @@ impl Admin {
     pub(super) fn new(config: &KafkaConfig) -> Result<Self, LogError> {
         Ok(Self {
             config: config.clone(),
-            admin: config.admin().create_with_context(Plain::default()).map_err(refused)?,
+            admin: config.admin().create_with_context(Plain::default()).map_err(|it| config.refused(it))?,
             blocking: Blocking::new(),
             observers: Mutex::default(),
             known: Mutex::default(),
@@ -115,7 +115,8 @@ impl Admin {
             return Ok(observer.clone());
         }
         let config = self.config.observer(group);
-        let observer: BaseConsumer<Plain> = config.create_with_context(Plain::default()).map_err(refused)?;
+        let observer: BaseConsumer<Plain> =
+            config.create_with_context(Plain::default()).map_err(|it| self.config.refused(it))?;
         let observer = Arc::new(observer);
         observers.insert(group.to_owned(), observer.clone());
         Ok(observer)

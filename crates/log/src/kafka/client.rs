@@ -70,16 +70,6 @@ fn without_value<'a>(fac: &str, text: &'a str) -> Cow<'a, str> {
     Cow::Owned(format!("{before}{VALUE_FOLLOWS}…`{after}"))
 }
 
-/// A client could not be made. Values are left out: they may be secrets.
-pub(super) fn refused(error: KafkaError) -> LogError {
-    match error {
-        KafkaError::ClientConfig(_, _, name, _) => LogError::Config(format!(
-            "kafka property {name} is refused: its name is unknown or its value not allowed"
-        )),
-        other => LogError::Config(format!("no kafka client can be made with these settings: {other}")),
-    }
-}
-
 /// A question or an order that the cluster did not take.
 #[expect(clippy::needless_pass_by_value, reason = "given to map_err")]
 pub(super) fn unavailable(error: KafkaError) -> LogError {

@@ -71,6 +71,7 @@ fn commit(
             | RDKafkaErrorCode::FencedInstanceId
             | RDKafkaErrorCode::StaleMemberEpoch,
         ) => LogError::NotOwned { partition: commits.keys().next().copied().unwrap_or(0) },
+        Some(RDKafkaErrorCode::RebalanceInProgress) => LogError::Rebalancing,
         _ => unavailable(error),
     })
 }

@@ -166,6 +166,7 @@ impl KafkaConfig {
                 ));
             }
         }
+        self.check_mechanism()?;
         if self.replication_factor == 0 || self.min_insync_replicas == 0 {
             return refuse("kafka replication_factor and min_insync_replicas must be at least 1".to_owned());
         }
@@ -208,10 +209,17 @@ impl KafkaConfig {
             .set("client.id", &self.client_id)
             .set("allow.auto.create.topics", "false")
             .set_log_level(RDKafkaLogLevel::Warning);
-        if !self.properties.contains_key("socket.keepalive.enable") {
-            client.set("socket.keepalive.enable", "true");
-        }
+        self.unless_set(&mut client, "socket.keepalive.enable", "true");
+        // After an outage a client is back when its last pause ends, and a member needs three connections one after the other.
+        // By default a pause grows to 10 s.
+        self.unless_set(&mut client, "reconnect.backoff.max.ms", "2000");
         client
+    }
+
+    fn unless_set(&self, client: &mut ClientConfig, name: &str, value: &str) {
+        if !self.properties.contains_key(name) {
+            client.set(name, value);
+        }
     }
 
     /// The idempotent producer. A record never times out inside librdkafka: that would fail it alone and send those
@@ -251,7 +259,8 @@ impl KafkaConfig {
             .set("queued.min.messages", "1000")
             .set("fetch.queue.backoff.ms", "50")
             .set("fetch.wait.max.ms", "100")
-            .set("fetch.message.max.bytes", "524288")
+            // Unpacked, a fetch of a partition should fit into its buffer: the rest would be thrown away.
+            .set("fetch.message.max.bytes", "131072")
             .set("fetch.max.bytes", self.message_max_bytes().max(8 * 1024 * 1024).to_string());
         client
     }
@@ -270,6 +279,8 @@ impl KafkaConfig {
             .set("auto.offset.reset", "error")
             .set("queued.min.messages", "1")
             .set("fetch.message.max.bytes", "4096");
+        // The only deadline that a commit has; it is tried three times.
+        self.unless_set(&mut client, "socket.timeout.ms", "10000");
         client
     }
 

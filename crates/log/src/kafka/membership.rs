@@ -14,7 +14,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::client::{refused, unavailable};
+use super::client::unavailable;
 use super::committer::commit_all;
 use super::config::KafkaConfig;
 use super::rebalance::Callbacks;
@@ -27,8 +27,11 @@ const EVENT_WAIT: Duration = Duration::from_secs(10);
 pub(super) const LAST_COMMIT_WAIT: Duration = Duration::from_secs(10);
 /// How long a commit may take before its caller hears that nothing is known.
 const COMMIT_WAIT: Duration = Duration::from_secs(20);
-/// How long leaving may take beyond the release: its commits, and the goodbye.
-const LEAVE_BEYOND_RELEASE: Duration = Duration::from_secs(30);
+/// How long giving back may take beyond the release: its commits, and what runs on the poll thread at that moment.
+const GIVING_BACK_BEYOND_RELEASE: Duration = Duration::from_secs(25);
+/// How long who leaves waits for the goodbye, once everything is given back. A goodbye waits for a commit that is under way, and
+/// neither has a deadline while the coordinator is away. Without it the session ends by itself.
+const GOODBYE_WAIT: Duration = Duration::from_secs(5);
 /// The poll thread looks at least this often whether it should leave.
 const POLL_MAX: Duration = Duration::from_millis(100);
 /// Between two looks whether the owner has answered, while a rebalance waits.
@@ -51,6 +54,16 @@ pub(super) struct Request {
     pub(super) reply: oneshot::Sender<Result<(), LogError>>,
 }
 
+/// How far a member is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Member,
+    /// Nothing is owned any more, and nothing will be.
+    GivenBack,
+    /// The group knows.
+    Left,
+}
+
 /// What the callbacks, the threads and the caller share.
 pub(super) struct Shared {
     pub(super) topic: String,
@@ -61,7 +74,7 @@ pub(super) struct Shared {
     pub(super) leaving: AtomicBool,
     /// Leave without asking the owner.
     pub(super) at_once: AtomicBool,
-    left: watch::Sender<bool>,
+    stage: watch::Sender<Stage>,
     /// How long an owner may take to release.
     pub(super) release_wait: Duration,
 }
@@ -128,8 +141,18 @@ impl Shared {
         self.leaving.store(true, Ordering::Release);
     }
 
-    pub(super) fn left(&self) -> watch::Receiver<bool> {
-        self.left.subscribe()
+    /// Waits for the stage; false when it did not come within `wait`.
+    async fn reached(&self, stage: Stage, wait: Duration) -> bool {
+        tokio::time::timeout(wait, self.stage.subscribe().wait_for(|it| *it >= stage)).await.is_ok()
+    }
+
+    /// Returns when everything is given back and the group knows, or has not heard of it for long enough.
+    pub(super) async fn left(&self) {
+        if !self.reached(Stage::GivenBack, self.release_wait + GIVING_BACK_BEYOND_RELEASE).await {
+            tracing::warn!(target: "mailrail_log::kafka", group = self.group, "giving partitions back takes too long; the session will end by itself");
+        } else if !self.reached(Stage::Left, GOODBYE_WAIT).await {
+            tracing::warn!(target: "mailrail_log::kafka", group = self.group, "the group did not hear that its member left; the session will end by itself");
+        }
     }
 }
 
@@ -151,11 +174,13 @@ impl KafkaMembership {
             commits: Mutex::new(Some(commits)),
             leaving: AtomicBool::new(false),
             at_once: AtomicBool::new(false),
-            left: watch::Sender::new(false),
+            stage: watch::Sender::new(Stage::Member),
             release_wait: config.release_wait(),
         });
-        let consumer: BaseConsumer<Callbacks> =
-            config.member(group).create_with_context(Callbacks(shared.clone())).map_err(refused)?;
+        let consumer: BaseConsumer<Callbacks> = config
+            .member(group)
+            .create_with_context(Callbacks(shared.clone()))
+            .map_err(|it| config.refused(it))?;
         consumer.subscribe(&[topic]).map_err(unavailable)?;
         let poller = shared.clone();
         std::thread::Builder::new()
@@ -200,13 +225,7 @@ impl Membership for KafkaMembership {
 
     async fn leave(&self) {
         self.shared.stop(false);
-        let mut left = self.shared.left();
-        let gone =
-            tokio::time::timeout(self.shared.release_wait + LEAVE_BEYOND_RELEASE, left.wait_for(|it| *it))
-                .await;
-        if gone.is_err() {
-            tracing::warn!(target: "mailrail_log::kafka", group = self.shared.group, "leaving takes too long; the session will end by itself");
-        }
+        self.shared.left().await;
     }
 }
 
@@ -237,20 +256,26 @@ fn poll(shared: &Arc<Shared>, consumer: BaseConsumer<Callbacks>, requests: mpsc:
                 poll_once(shared, &consumer);
             }
             shared.commits.lock().unwrap_or_else(PoisonError::into_inner).take();
-            shared.events.lock().unwrap_or_else(PoisonError::into_inner).take();
+            given_back(shared);
             if committer.join().is_err() {
                 tracing::error!(target: "mailrail_log::kafka", group = shared.group, "the committing thread panicked");
             }
         }
         Err(error) => {
             tracing::error!(target: "mailrail_log::kafka", %error, "no thread for commits; the member leaves");
-            shared.events.lock().unwrap_or_else(PoisonError::into_inner).take();
+            given_back(shared);
         }
     }
-    shared.ownership().owned.clear();
     // Leaves the group, which needs the network.
     drop(consumer);
-    shared.left.send_replace(true);
+    shared.stage.send_replace(Stage::Left);
+}
+
+/// There are no events any more, and whoever leaves need not wait for a commit that gets no answer.
+fn given_back(shared: &Shared) {
+    shared.ownership().owned.clear();
+    shared.events.lock().unwrap_or_else(PoisonError::into_inner).take();
+    shared.stage.send_replace(Stage::GivenBack);
 }
 
 fn poll_once(shared: &Shared, consumer: &BaseConsumer<Callbacks>) {

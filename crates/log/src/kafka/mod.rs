@@ -8,11 +8,14 @@ mod admin;
 mod client;
 mod committer;
 mod config;
+mod copy_out;
 mod fetcher;
 mod membership;
 mod producer;
 mod readers;
 mod rebalance;
+mod refusal;
+mod stalls;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -24,6 +27,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::config::KafkaConfig;
+pub use self::refusal::sasl_problem;
 
 use self::admin::Admin;
 use self::membership::KafkaMembership;
@@ -166,9 +170,7 @@ impl Log for KafkaLog {
         let all = async {
             let _ = clients.await;
             for member in members {
-                let mut left = member.left();
-                // The sender lives in `member`: it cannot be gone.
-                let _ = left.wait_for(|it| *it).await;
+                member.left().await;
             }
         };
         if tokio::time::timeout(wait, all).await.is_err() {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use rdkafka::ClientContext;
-use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, Message, OwnedHeaders};
 use rdkafka::producer::{
@@ -19,7 +19,7 @@ use rdkafka::producer::{
 };
 use tokio::sync::oneshot;
 
-use super::client::{describe, log, refused};
+use super::client::{describe, log};
 use super::config::{KafkaConfig, PRODUCER_QUEUE_KIB, PRODUCER_QUEUE_RECORDS};
 use crate::size::record_bytes;
 use crate::{LogError, NewRecord, Offset};
@@ -172,9 +172,7 @@ pub(super) struct Appender {
 }
 
 struct Inner {
-    client: ClientConfig,
-    record_bytes_max: usize,
-    delivery_timeout: Duration,
+    config: KafkaConfig,
     state: RwLock<State>,
     order: Vec<Mutex<()>>,
     budget: Arc<Budget>,
@@ -182,12 +180,9 @@ struct Inner {
 
 impl Appender {
     pub(super) fn new(config: &KafkaConfig) -> Result<Self, LogError> {
-        let client = config.producer();
-        let first = make(&client).map_err(refused)?;
+        let first = make(config)?;
         let inner = Inner {
-            client,
-            record_bytes_max: config.record_bytes_max,
-            delivery_timeout: config.delivery_timeout,
+            config: config.clone(),
             state: RwLock::new(State::Active { number: 0, client: first }),
             order: (0..ORDER_LOCKS).map(|_| Mutex::new(())).collect(),
             budget: Arc::default(),
@@ -202,7 +197,7 @@ impl Appender {
         records: &[NewRecord],
     ) -> Result<Vec<Offset>, LogError> {
         let sizes = || records.iter().map(record_bytes);
-        if let Some(bytes) = sizes().find(|it| *it > self.inner.record_bytes_max) {
+        if let Some(bytes) = sizes().find(|it| *it > self.inner.config.record_bytes_max) {
             return Err(LogError::TooLarge { bytes });
         }
         if records.is_empty() {
@@ -210,7 +205,7 @@ impl Appender {
         }
         let reserved = Reserved::take(&self.inner.budget, records.len(), sizes().sum())?;
         let (number, answer) = self.queue(topic, partition, records, reserved)?;
-        match tokio::time::timeout(self.inner.delivery_timeout, answer).await {
+        match tokio::time::timeout(self.inner.config.delivery_timeout, answer).await {
             Ok(Ok(Ok(offsets))) => Ok(offsets),
             Ok(Ok(Err(code))) => {
                 if !is_missing_topic(code) {
@@ -225,7 +220,8 @@ impl Appender {
             }
             Ok(Err(_)) => Err(LogError::Unavailable("the kafka producer was replaced".to_owned())),
             Err(_) => {
-                let text = format!("kafka did not acknowledge within {:?}", self.inner.delivery_timeout);
+                let text =
+                    format!("kafka did not acknowledge within {:?}", self.inner.config.delivery_timeout);
                 self.give_up(number, &text);
                 Err(LogError::Unavailable(text))
             }
@@ -313,7 +309,7 @@ impl Appender {
 
     fn replace(&self, number: u64) {
         loop {
-            let made = make(&self.inner.client);
+            let made = make(&self.inner.config);
             let mut state = self.inner.state.write().unwrap_or_else(PoisonError::into_inner);
             if !matches!(&*state, State::Replacing { number: old } if old + 1 == number) {
                 return;
@@ -357,8 +353,8 @@ fn is_missing_topic(code: RDKafkaErrorCode) -> bool {
     )
 }
 
-fn make(config: &ClientConfig) -> Result<ThreadedProducer<Deliveries>, KafkaError> {
-    config.create_with_context(Deliveries)
+fn make(config: &KafkaConfig) -> Result<ThreadedProducer<Deliveries>, LogError> {
+    config.producer().create_with_context(Deliveries).map_err(|it| config.refused(it))
 }
 
 /// Drops a producer so that nothing of it is sent any more and every call gets its report.

@@ -8,21 +8,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
 use async_trait::async_trait;
-use rdkafka::consumer::BaseConsumer;
 use tokio::sync::Notify;
 
-use super::client::{Plain, refused};
 use super::config::KafkaConfig;
 use super::fetcher::Fetcher;
 use crate::size::stored_bytes;
 use crate::{LogError, Offset, Reader, Readers, StoredRecord};
 
 /// Records held for a reader that does not read.
-pub(super) const AHEAD_RECORDS_MAX: usize = 2_000;
+pub(super) const AHEAD_RECORDS_MAX: usize = 4_000;
 /// Bytes held for the readers of a set together. Librdkafka holds up to `queued.max.messages.kbytes` more, and a fetch.
 const AHEAD_SET_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// What a single reader gets of them; one record more may come on top. The least lets 2,048 readers stay within the bound.
-pub(super) const AHEAD_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub(super) const AHEAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 const AHEAD_BYTES_MIN: usize = 32 * 1024;
 pub(super) type Key = (String, u32);
 
@@ -67,7 +65,7 @@ impl Set {
         self.unpark();
     }
 
-    fn unpark(&self) {
+    pub(super) fn unpark(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
@@ -110,6 +108,10 @@ pub(super) struct Ahead {
     /// Offset that the next record has at least.
     pub(super) next: Offset,
     pub(super) full: bool,
+    /// The client fetches nothing for it: it must be assigned again when there is room.
+    pub(super) put_off: bool,
+    /// `next` when a full buffer was waited for last.
+    pub(super) next_then: Offset,
     pub(super) failed: Option<LogError>,
 }
 
@@ -118,7 +120,7 @@ impl Slot {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a record in, unless it is an old one or there is no room. True when the buffer is full now.
+    /// Takes a record in, unless it is an old one or there is no room. True when the buffer is full now. Does not tell the reader.
     pub(super) fn put(&self, offset: Offset, record: impl FnOnce() -> StoredRecord) -> bool {
         let mut ahead = self.ahead();
         if offset < ahead.next || ahead.full {
@@ -130,10 +132,7 @@ impl Slot {
         ahead.records.push_back(record);
         ahead.full =
             ahead.records.len() >= AHEAD_RECORDS_MAX || ahead.bytes >= self.share.load(Ordering::Relaxed);
-        let full = ahead.full;
-        drop(ahead);
-        self.ready.notify_one();
-        full
+        ahead.full
     }
 }
 
@@ -143,8 +142,6 @@ pub(super) struct KafkaReaders {
 
 impl KafkaReaders {
     pub(super) fn new(config: &KafkaConfig) -> Result<Self, LogError> {
-        let mut consumer: BaseConsumer<Plain> =
-            config.reader().create_with_context(Plain::default()).map_err(refused)?;
         let set = Arc::new(Set {
             wanted: Mutex::new(HashMap::new()),
             changed: AtomicBool::new(false),
@@ -153,9 +150,7 @@ impl KafkaReaders {
             share: Arc::new(AtomicUsize::new(share_of(0))),
             thread: OnceLock::new(),
         });
-        let woken = set.clone();
-        consumer.set_nonempty_callback(move || woken.unpark());
-        let fetcher = Fetcher::new(consumer, set.clone());
+        let fetcher = Fetcher::new(config, set.clone())?;
         let thread = std::thread::Builder::new()
             .name("log-readers".to_owned())
             .spawn(move || fetcher.run())
@@ -187,6 +182,8 @@ impl Readers for KafkaReaders {
                 bytes: 0,
                 next: from,
                 full: false,
+                put_off: false,
+                next_then: from,
                 failed: None,
             }),
             ready: Notify::new(),
@@ -235,8 +232,9 @@ impl KafkaReader {
         let share = self.slot.share.load(Ordering::Relaxed);
         if ahead.full && ahead.records.len() < AHEAD_RECORDS_MAX / 2 && ahead.bytes < share / 2 {
             ahead.full = false;
+            let put_off = std::mem::take(&mut ahead.put_off);
             drop(ahead);
-            set.wake();
+            if put_off { set.wake() } else { set.unpark() }
         }
         Some(Ok(records))
     }
@@ -286,11 +284,11 @@ mod tests {
             readers.set().wanted.lock().expect("unpoisoned")[&("t".to_owned(), partition)].clone()
         };
         let alone = readers.open("t", 0, 0).expect("reader");
-        assert_eq!(fill(&slot(&readers, 0)), 128);
+        assert_eq!(fill(&slot(&readers, 0)), 256);
         let others: Vec<_> = (1..128).map(|p| readers.open("t", p, 0).expect("reader")).collect();
         assert_eq!(fill(&slot(&readers, 1)), 32);
         drop((alone, others));
         let _again = readers.open("t", 1, 0).expect("free again");
-        assert_eq!(fill(&slot(&readers, 1)), 128);
+        assert_eq!(fill(&slot(&readers, 1)), 256);
     }
 }

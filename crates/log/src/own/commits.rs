@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
 
 use super::lease::{Lease, LeaseKeeper};
 use super::positions::Positions;
 use super::{OwnOptions, Position};
-use crate::{Committed, Membership};
+use crate::{Committed, LogError, Membership};
 
 /// How long a release waits for a commit that is on its way, so that none comes after the last one. Short beside what the group waits
 /// for a release, 60 s at least, of which the hand-over takes 8 s and a cut 1 s.
 const COMMIT_WAIT: Duration = Duration::from_millis(800);
+
+/// How long the group may refuse commits because it gives its partitions out anew before that is worth a warning: members that come or
+/// go take less, and a lease lasts longer.
+const REBALANCE_MAX: Duration = Duration::from_secs(10);
 
 /// Positions of a member on their way to its group, one commit at a time. A failed one is tried again with the next tick.
 pub(super) struct Commits {
@@ -22,6 +26,17 @@ pub(super) struct Commits {
     positions: Positions,
     keeper: LeaseKeeper,
     under_way: UnderWay,
+}
+
+/// Since when every commit has met a rebalance.
+#[derive(Debug, Default)]
+struct Rebalancing(Option<Instant>);
+
+impl Rebalancing {
+    /// Whether this one more failure is nothing to warn of.
+    fn is_ordinary(&mut self, error: &LogError) -> bool {
+        error.is_of_a_rebalance() && self.0.get_or_insert_with(Instant::now).elapsed() < REBALANCE_MAX
+    }
 }
 
 /// Held while a commit is on its way. A cheap clone, which keeps no membership alive.
@@ -77,6 +92,7 @@ impl Commits {
     /// Commits until dropped.
     pub(super) async fn run(&self, options: &OwnOptions) {
         let mut tick = ticker(options.commit_interval);
+        let mut rebalancing = Rebalancing::default();
         let mut renewal = options.lease.map(|terms| ticker(terms.renew_every));
         loop {
             let everything = tokio::select! {
@@ -84,11 +100,11 @@ impl Commits {
                 () = self.positions.wanted_soon() => false,
                 () = next(renewal.as_mut()) => true,
             };
-            self.commit(everything).await;
+            self.commit(everything, &mut rebalancing).await;
         }
     }
 
-    async fn commit(&self, everything: bool) {
+    async fn commit(&self, everything: bool, rebalancing: &mut Rebalancing) {
         let _under_way = self.under_way.0.lock().await;
         let batch = if everything { self.positions.take_all() } else { self.positions.take() };
         if batch.is_empty() {
@@ -97,9 +113,16 @@ impl Commits {
         let commits = batch.iter().map(|(partition, _, position)| (*partition, position.clone())).collect();
         let sent = self.keeper.sending();
         match self.membership.commit(commits).await {
-            Ok(()) => self.keeper.renew(sent),
+            Ok(()) => {
+                self.keeper.renew(sent);
+                *rebalancing = Rebalancing::default();
+            }
             Err(error) => {
-                tracing::warn!(topic = self.topic, %error, "commit failed; what is still owned is tried again");
+                if rebalancing.is_ordinary(&error) {
+                    tracing::debug!(topic = self.topic, %error, "commit refused; what is still owned is tried again");
+                } else {
+                    tracing::warn!(topic = self.topic, %error, "commit failed; what is still owned is tried again");
+                }
                 self.positions.put_back(batch);
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Waits have a generous end (`within`), so that a hang is a failure with a name; nothing is proved by sleeping.
 
-#![allow(dead_code, unused_imports, reason = "each test binary uses its part")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its part")]
 
 mod appending;
 mod groups;
@@ -128,4 +128,42 @@ pub(crate) async fn leave(member: Arc<dyn Membership>, last: BTreeMap<u32, Commi
 
 pub(crate) fn is_out_of_range(error: &LogError, wanted: u64) -> bool {
     matches!(error, LogError::OutOfRange { wanted: it, .. } if *it == wanted)
+}
+
+/// Every check as a test. `$open` gives a log, a prefix for topics and what must be kept meanwhile; nothing: the test is
+/// skipped.
+macro_rules! contract_tests {
+    ($open:path) => {
+        contract_tests!(
+            $open:
+            appended_records_are_read_in_order,
+            bytes_are_untouched,
+            big_batches_are_whole,
+            concurrent_calls_stay_contiguous,
+            too_large_records_are_refused_whole,
+            a_waiting_reader_is_woken,
+            a_reader_starts_in_the_middle,
+            outside_the_bounds_is_an_error,
+            trimming_all_keeps_counting,
+            a_set_reads_partitions_once_each,
+            a_slow_reader_stops_nobody,
+            a_trim_below_disturbs_no_reader,
+            readers_of_a_partition_do_not_know_each_other,
+            commits_come_back,
+            commits_side_by_side_are_all_answered,
+            a_commit_of_a_foreign_partition_is_refused,
+            leaving_releases_first,
+            topics_are_made_once_and_never_changed,
+            a_topic_without_a_retention_is_kept,
+            unknown_topics_are_errors,
+            closing_ends_everything,
+        );
+    };
+    ($open:path: $($check:ident),* $(,)?) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $check() {
+            let Some((log, prefix, _keep)) = $open() else { return };
+            contract::$check(log, &prefix).await;
+        })*
+    };
 }

@@ -5,7 +5,7 @@ mod rig;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rig::{REST_MAX, Rig, TERMS, at, down, within};
+use rig::{REST_MAX, Rig, TERMS, Warnings, at, down, within};
 use tokio::time::Instant;
 
 use super::Found;
@@ -96,6 +96,40 @@ async fn i10_a_failed_commit_renews_nothing_and_is_tried_again_at_once() {
     assert_eq!(turn.claim.lease.until(), until);
     commit.accept();
     within("the lease", turn.claim.lease.held()).await;
+}
+
+/// Members come and go: the group refuses commits for a moment.
+#[tokio::test(start_paused = true)]
+async fn a_rebalance_is_no_warning_until_it_lasts() {
+    let warnings = Warnings::default();
+    let _listening = warnings.listen();
+    let mut rig = Rig::start();
+    let [turn] = rig.assign([0]).await;
+    turn.claim.position.set(at(5));
+    for _ in 0..3 {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(9) {
+            assert_eq!(rig.commit().await.refuse_with(LogError::Rebalancing), [(0, at(5))], "tried again");
+        }
+        rig.commit().await.refuse_with(LogError::NotOwned { partition: 0 });
+        assert_eq!(rig.commit().await.accept(), [(0, at(5))]);
+        within("the lease", turn.claim.lease.held()).await;
+        turn.claim.position.set(at(5));
+    }
+    assert_eq!(warnings.count(), 0, "one after the other, each of them over in time");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(12) {
+        rig.commit().await.refuse_with(LogError::Rebalancing);
+    }
+    assert!(warnings.count() > 0, "this one lasts");
+
+    rig.commit().await.accept();
+    turn.claim.position.set(at(6));
+    let commit = rig.commit().await;
+    let before = warnings.count();
+    commit.refuse();
+    rig.commit().await.accept();
+    assert_eq!(warnings.count(), before + 1, "another failure is a warning at once");
 }
 
 #[tokio::test(start_paused = true)]

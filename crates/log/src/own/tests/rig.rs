@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::own::{Claim, LeaseTerms, OwnOptions, Owner, Owning, StoppedPartitions, Subject, own_partitions};
 use crate::{
@@ -42,6 +43,29 @@ pub(super) fn down() -> LogError {
     LogError::Unavailable("as scripted".to_owned())
 }
 
+/// Counts warnings of this thread while it is subscribed to.
+#[derive(Clone, Default)]
+pub(super) struct Warnings(Arc<AtomicU32>);
+
+impl Warnings {
+    /// Counts until the guard is dropped.
+    pub(super) fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(self.clone()))
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Warnings {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        if *event.metadata().level() <= tracing::Level::WARN {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 /// One commit of the role, which waits for the test's answer.
 pub(super) struct Commit {
     pub(super) positions: Vec<(u32, Committed)>,
@@ -55,7 +79,11 @@ impl Commit {
     }
 
     pub(super) fn refuse(self) -> Vec<(u32, Committed)> {
-        self.answer.send(Err(down())).expect("somebody waits");
+        self.refuse_with(down())
+    }
+
+    pub(super) fn refuse_with(self, error: LogError) -> Vec<(u32, Committed)> {
+        self.answer.send(Err(error)).expect("somebody waits");
         self.positions
     }
 }
