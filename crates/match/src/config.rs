@@ -34,4 +34,4 @@ pub struct Config {
 }
 
 /// Records of one batch. Bounds the work between two looks at the stop signal.
-pub(crate) const BATCH_RECORDS_MAX: usize = 256;
+pub(crate) const BATCH_RECORDS_MAX: usize = 1_000;

@@ -2,6 +2,7 @@
 
 use mailrail_log::StoredRecord;
 use mailrail_types::Event;
+use mailrail_wire::EventReader;
 
 /// What a record turned out to be.
 pub(crate) enum Decoded {
@@ -11,10 +12,10 @@ pub(crate) enum Decoded {
     Unreadable(String),
 }
 
-/// Reads the record of an event.
-pub(crate) fn decode(record: &StoredRecord) -> Decoded {
-    match mailrail_wire::decode_event(&record.value) {
-        Ok(event) => Decoded::Event(Box::new(event)),
+/// Reads the record of an event, into the memory of one that was given back.
+pub(crate) fn decode(reader: &mut EventReader, record: &StoredRecord) -> Decoded {
+    match reader.read(&record.value) {
+        Ok(event) => Decoded::Event(event),
         Err(error) => Decoded::Unreadable(error.to_string()),
     }
 }

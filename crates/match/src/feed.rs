@@ -78,7 +78,7 @@ impl<'a> Feed<'a> {
         while from < batch.len() {
             let (records, known) = (batch.clone(), self.matching.known.clone());
             let piece =
-                self.matching.pool.run(move |scratch| find_matches(&records, from, &known, scratch)).await;
+                self.matching.pool.run(move |memory| find_matches(&records, from, &known, memory)).await;
             self.count(&piece, &batch).await;
             from = piece.upto;
             let waits_for = piece.waits_for;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mailrail_filter::index::Scratch;
 use mailrail_log::StoredRecord;
 use mailrail_store::Directory;
 use mailrail_telemetry::{Span, Traces};
@@ -11,6 +10,7 @@ use mailrail_types::Event;
 
 use crate::decode::{Decoded, decode};
 use crate::failures::Failures;
+use crate::pool::Memory;
 use crate::table::Table;
 use crate::targets::{Target, targets};
 use crate::wanting::Work;
@@ -70,20 +70,16 @@ impl Piece {
 
 /// Takes records from place `from` on: to the end, to one that has to wait, or until it is enough for one piece. At least one
 /// of them, unless that has to wait.
-pub(crate) fn find_matches(
-    batch: &[StoredRecord],
-    from: usize,
-    known: &Known,
-    scratch: &mut Scratch,
-) -> Piece {
+pub(crate) fn find_matches(batch: &[StoredRecord], from: usize, known: &Known, memory: &mut Memory) -> Piece {
     let mut piece = Piece { upto: from, ..Piece::default() };
+    let Memory { scratch, events } = memory;
     let mut work = Work::new(scratch);
     let mut found = 0;
     for record in batch.get(from..).unwrap_or_default() {
         if found >= TARGETS_MAX || work.steps >= STEPS_MAX {
             break;
         }
-        match decode(record) {
+        match decode(events, record) {
             Decoded::Event(event) if event.setup_seq > known.table.seq() => {
                 piece.waits_for = Some(event.setup_seq);
                 break;
@@ -100,6 +96,7 @@ pub(crate) fn find_matches(
                     Some(_) | None => {
                         piece.unmatched += 1;
                         span.into_iter().for_each(|span| span.end("unmatched"));
+                        events.give_back(event);
                     }
                 }
             }

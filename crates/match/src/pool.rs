@@ -4,14 +4,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mailrail_filter::index::Scratch;
+use mailrail_wire::EventReader;
 use tokio::sync::{mpsc, oneshot};
 
 /// Pieces of work that wait for a thread, for each thread. A partition has one under way at a time, so this bounds nothing but
 /// what waits here; a full queue holds its partitions back, and they read no further.
 const WAITING_PER_THREAD: usize = 4;
 
+/// What a thread matches in, kept from event to event.
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub(crate) scratch: Scratch,
+    pub(crate) events: EventReader,
+}
+
 /// Does one piece of work; false when it panicked.
-type Job = Box<dyn FnOnce(&mut Scratch) -> bool + Send>;
+type Job = Box<dyn FnOnce(&mut Memory) -> bool + Send>;
 
 /// A fixed number of threads and their bounded queue. The threads end when it is dropped and the queue is empty.
 pub(crate) struct Pool {
@@ -38,11 +46,11 @@ impl Pool {
     /// run; so it has no effect but its result. A panic of it goes on here.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Scratch) -> T + Send + 'static,
+        job: impl FnOnce(&mut Memory) -> T + Send + 'static,
     ) -> T {
         let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move |scratch| {
-            let done = catch_unwind(AssertUnwindSafe(|| job(scratch)));
+        let job: Job = Box::new(move |memory| {
+            let done = catch_unwind(AssertUnwindSafe(|| job(memory)));
             let is_done = done.is_ok();
             // Who asked may have gone away.
             let _ = answer.send(done);
@@ -62,14 +70,14 @@ impl Pool {
 
 /// Takes work until there is none and nobody left to give any.
 fn work(waiting: &Mutex<mpsc::Receiver<Job>>) {
-    let mut scratch = Scratch::new();
+    let mut memory = Memory::default();
     loop {
         // One thread waits for work, the others for their turn to wait.
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         let Some(job) = job else { return };
-        if !job(&mut scratch) {
+        if !job(&mut memory) {
             // Nobody knows what it was in the middle of.
-            scratch = Scratch::new();
+            memory = Memory::default();
         }
     }
 }

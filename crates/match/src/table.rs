@@ -74,6 +74,12 @@ impl Table {
         }
     }
 
+    /// How many event types of all tenants have an entry.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.stripes.iter().map(|stripe| stripe.load().len()).sum()
+    }
+
     /// Puts a stripe in place.
     pub(crate) fn replace(&self, stripe: usize, shards: ShardTable<Shard>) {
         self.stripes[stripe].store(Arc::new(shards));

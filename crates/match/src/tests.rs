@@ -15,6 +15,7 @@ use mailrail_limits::{LocalWindows, Sizer, Windows};
 use mailrail_log::{LocalLog, Log, NewRecord, ORIGIN_HEADER, StoppedPartitions, StoredRecord, TopicSpec};
 use mailrail_store::{Directory, EncryptionKey, Store, TenantSetup};
 use mailrail_telemetry::Metrics;
+use mailrail_testkit::read_topic;
 use mailrail_types::*;
 use tokio_util::sync::CancellationToken;
 
@@ -175,19 +176,7 @@ impl Rig {
     }
 
     async fn read(&self, topic: &str) -> Vec<StoredRecord> {
-        let readers = self.log.readers().expect("readers");
-        let mut records = Vec::new();
-        for partition in 0..PARTITIONS {
-            let bounds = self.log.bounds(topic, partition).await.expect("bounds");
-            let mut reader = readers.open(topic, partition, bounds.low).expect("reader");
-            let mut next = bounds.low;
-            while next < bounds.high {
-                let batch = reader.next(100).await.expect("records");
-                next = batch.last().map_or(next, |r| r.offset + 1);
-                records.extend(batch);
-            }
-        }
-        records
+        read_topic(&*self.log, topic, PARTITIONS).await
     }
 
     async fn deliveries(&self) -> Vec<Delivery> {

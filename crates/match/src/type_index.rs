@@ -179,9 +179,17 @@ fn address(subscription: &Arc<Subscription>) -> usize {
     Arc::as_ptr(subscription).addr()
 }
 
+#[cfg(test)]
+std::thread_local! {
+    /// How many filters this thread compiled.
+    pub(crate) static COMPILED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// Control refuses a filter that does not compile; one that is stored nevertheless (written by a newer version, say) must
 /// not touch any other subscription.
 fn compile(tenant: &TenantId, subscription: &Subscription) -> Option<Filter> {
+    #[cfg(test)]
+    COMPILED.set(COMPILED.get() + 1);
     let compiled = subscription.filter.as_ref().map(Filter::compile)?;
     compiled
         .inspect_err(|error| {

@@ -1,5 +1,7 @@
 //! Events.
 
+use std::mem::take;
+
 use bytes::Bytes;
 use mailrail_types::{
     Attribute, AttributeValue, Attributes, Event, EventId, Forwarded, IntegrationId, Provider, TenantId,
@@ -10,7 +12,7 @@ use prost::Message;
 use crate::Error;
 use crate::error::id16;
 use crate::proto::event as pb;
-use crate::unknown::{MAILRAIL_EVENT_V1_EVENT, encode_with, unknown_fields};
+use crate::unknown::{MAILRAIL_EVENT_V1_EVENT, encode_with, fields, unknown_fields};
 
 /// The record of an event.
 #[must_use]
@@ -45,29 +47,123 @@ pub fn encode_event(event: &Event) -> Bytes {
 /// [`Error`] when it is not such a record.
 pub fn decode_event(record: &Bytes) -> Result<Event, Error> {
     let unknown = unknown_fields(record, MAILRAIL_EVENT_V1_EVENT)?;
-    let m = pb::Event::decode(record.clone())?;
-    Ok(Event {
+    let mut message = pb::Event::decode(record.clone())?;
+    let tenant = read_tenant(&message)?;
+    take_event(&mut message, tenant, unknown)
+}
+
+/// Reads records of events one after the other; an event that is of no more use is given back, and the next one is read into its
+/// memory. For who reads many and keeps few: most of an event's cost is the memory of its texts.
+#[derive(Debug, Default)]
+pub struct EventReader {
+    /// Between two records: texts whose memory is used again, empty or not.
+    message: pb::Event,
+    spare: Option<Box<Event>>,
+}
+
+impl EventReader {
+    /// The same as [`decode_event`].
+    ///
+    /// # Errors
+    /// [`Error`] when it is not the record of an event.
+    pub fn read(&mut self, record: &Bytes) -> Result<Box<Event>, Error> {
+        let fields = fields(record, MAILRAIL_EVENT_V1_EVENT)?;
+        let spare = self.spare.take();
+        let m = &mut self.message;
+        m.merge(record.clone()).inspect_err(|_| m.clear())?;
+        // What is there once is read over what was there before; what is not there may not be left from then.
+        let optional: [(u32, &mut Option<String>); 5] = [
+            (6, &mut m.ce_subject),
+            (7, &mut m.ce_time),
+            (8, &mut m.content_type),
+            (9, &mut m.ce_dataschema),
+            (11, &mut m.ordering_key),
+        ];
+        for (tag, text) in optional {
+            if !fields.has(tag) {
+                *text = None;
+            }
+        }
+        let tenant = match &spare {
+            Some(spare) if spare.tenant.as_str() == m.tenant => spare.tenant.clone(),
+            _ => read_tenant(m).inspect_err(|_| m.clear())?,
+        };
+        let event = take_event(m, tenant, fields.unknown).inspect_err(|_| m.clear())?;
+        Ok(match spare {
+            Some(mut spare) => {
+                *spare = event;
+                spare
+            }
+            None => Box::new(event),
+        })
+    }
+
+    /// Gives back an event that is of no more use.
+    pub fn give_back(&mut self, mut event: Box<Event>) {
+        self.message = empty_message(&mut event, take(&mut self.message));
+        self.spare = Some(event);
+    }
+}
+fn read_tenant(m: &pb::Event) -> Result<TenantId, Error> {
+    TenantId::new(&m.tenant).map_err(|e| Error::field("tenant", e))
+}
+
+/// Takes an event out of its message, which is then empty, unless there is an error.
+fn take_event(m: &mut pb::Event, tenant: TenantId, unknown: Bytes) -> Result<Event, Error> {
+    let event = Event {
         id: EventId::from_bytes(id16("id", &m.id)?),
-        tenant: TenantId::new(&m.tenant).map_err(|e| Error::field("tenant", e))?,
+        tenant,
         attributes: Attributes {
-            id: m.ce_id,
-            source: m.ce_source,
-            event_type: m.ce_type,
-            subject: m.ce_subject,
-            time: m.ce_time,
-            content_type: m.content_type,
-            data_schema: m.ce_dataschema,
-            extensions: m.extensions.into_iter().map(attribute).collect::<Result<_, _>>()?,
+            id: take(&mut m.ce_id),
+            source: take(&mut m.ce_source),
+            event_type: take(&mut m.ce_type),
+            subject: m.ce_subject.take(),
+            time: m.ce_time.take(),
+            content_type: m.content_type.take(),
+            data_schema: m.ce_dataschema.take(),
+            extensions: m.extensions.drain(..).map(attribute).collect::<Result<_, _>>()?,
         },
-        ordering_key: m.ordering_key,
-        body: m.body,
-        trace: (!m.traceparent.is_empty())
-            .then_some(TraceContext { traceparent: m.traceparent, tracestate: m.tracestate }),
-        accepted_at: Timestamp(m.accepted_at_ms),
-        setup_seq: m.setup_seq,
-        forwarded: m.forwarded.map(read_forwarded).transpose()?.map(Box::new),
+        ordering_key: m.ordering_key.take(),
+        body: take(&mut m.body),
+        trace: (!m.traceparent.is_empty()).then(|| TraceContext {
+            traceparent: take(&mut m.traceparent),
+            tracestate: take(&mut m.tracestate),
+        }),
+        accepted_at: Timestamp(take(&mut m.accepted_at_ms)),
+        setup_seq: take(&mut m.setup_seq),
+        forwarded: m.forwarded.take().map(read_forwarded).transpose()?.map(Box::new),
         unknown,
-    })
+    };
+    m.id.clear();
+    m.tenant.clear();
+    m.tracestate.clear();
+    Ok(event)
+}
+
+/// An empty message that has the memory of the event's texts. `left` is an empty one that had others.
+fn empty_message(event: &mut Event, left: pb::Event) -> pb::Event {
+    let Attributes { id, source, event_type, subject, time, content_type, data_schema, extensions: _ } =
+        take(&mut event.attributes);
+    let trace = event.trace.take();
+    let (traceparent, tracestate) = trace.map(|t| (t.traceparent, t.tracestate)).unwrap_or_default();
+    pb::Event {
+        ce_id: cleared(id),
+        ce_source: cleared(source),
+        ce_type: cleared(event_type),
+        ce_subject: subject.map(cleared),
+        ce_time: time.map(cleared),
+        content_type: content_type.map(cleared),
+        ce_dataschema: data_schema.map(cleared),
+        ordering_key: event.ordering_key.take().map(cleared),
+        traceparent: cleared(traceparent),
+        tracestate: cleared(tracestate),
+        ..left
+    }
+}
+
+fn cleared(mut text: String) -> String {
+    text.clear();
+    text
 }
 
 fn forwarded(forwarded: &Forwarded) -> pb::Forwarded {

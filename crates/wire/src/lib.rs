@@ -19,7 +19,7 @@ pub use attempt::{decode_attempt, encode_attempt};
 pub use dead_letter::{decode_dead_letter, encode_dead_letter};
 pub use delivery::{decode_delivery, encode_delivery};
 pub use error::Error;
-pub use event::{decode_event, encode_event};
+pub use event::{EventReader, decode_event, encode_event};
 pub use journal::{decode_entry, encode_entry};
 pub use redrive::{decode_redrive, encode_redrive};
 

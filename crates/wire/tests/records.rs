@@ -119,6 +119,70 @@ fn retry() -> Outcome {
     Outcome::Retry { due: Timestamp(1_796_029_211_000), reason: RetryReason::ServerError }
 }
 
+/// An event that has nothing that it can be without, and one that has everything, of another tenant.
+fn least_and_most() -> [Event; 2] {
+    let least = Event {
+        attributes: Attributes {
+            id: "1".to_owned(),
+            source: "/least".to_owned(),
+            event_type: "t".to_owned(),
+            ..Attributes::default()
+        },
+        tenant: TenantId::new("other").expect("valid"),
+        ordering_key: None,
+        body: Bytes::new(),
+        trace: None,
+        forwarded: None,
+        accepted_at: Timestamp(0),
+        setup_seq: 0,
+        ..event()
+    };
+    let most = Event {
+        attributes: Attributes {
+            subject: Some(String::new()),
+            time: Some("2026-12-01T00:00:00Z".to_owned()),
+            content_type: Some("application/json".to_owned()),
+            data_schema: Some("https://example.com/schema".to_owned()),
+            ..event().attributes
+        },
+        ordering_key: Some("k".to_owned()),
+        trace: Some(TraceContext {
+            traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned(),
+            tracestate: "a=b".to_owned(),
+        }),
+        forwarded: forwarded().forwarded,
+        unknown: Bytes::from_static(&[0xa2, 0x06, 1, b'x']),
+        ..event()
+    };
+    [least, most]
+}
+
+/// Whatever is read into the memory of whatever, given back or not, and after a record that is none: nothing is left of it.
+#[test]
+fn nothing_of_an_event_is_left_in_the_next_one() {
+    let [least, most] = least_and_most();
+    let events = [least, most, event(), forwarded()];
+    let mut broken = wire::encode_event(&events[1]).to_vec();
+    broken.extend_from_slice(&[0x12, 2, b'!', b'!']);
+    for first in &events {
+        for second in &events {
+            for (give_back, then_broken) in [(false, false), (true, false), (false, true), (true, true)] {
+                let mut reader = wire::EventReader::default();
+                let read = reader.read(&wire::encode_event(first)).expect("an event");
+                assert_eq!(&*read, first);
+                if give_back {
+                    reader.give_back(read);
+                }
+                if then_broken {
+                    assert!(reader.read(&broken.clone().into()).is_err(), "a tenant that is none");
+                    assert!(reader.read(&Bytes::from_static(&[0xff])).is_err(), "no protobuf");
+                }
+                assert_eq!(&*reader.read(&wire::encode_event(second)).expect("an event"), second);
+            }
+        }
+    }
+}
+
 #[test]
 fn bytes_of_version_0_1_0_are_read() {
     assert_eq!(wire::decode_event(&fixture("event")).expect("event"), event());

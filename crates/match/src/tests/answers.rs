@@ -95,6 +95,8 @@ fn one_by_one(all: &[Arc<Subscription>], event: &Event) -> Vec<Arc<Subscription>
     all.iter().filter(wants).cloned().collect()
 }
 
+/// A18, A15: the index, whose evaluations a second `make bench BENCH=match` and `BENCH=match-stage` measure, finds what the
+/// filters one by one find.
 #[test]
 fn a18_the_index_answers_as_the_filters_do_one_by_one() {
     let view = view();

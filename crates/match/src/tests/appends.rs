@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use mailrail_log::{Between, Interposed, LogError, Offset};
+use mailrail_log::{LogError, Offset};
+use mailrail_testkit::{Between, Interposed};
 
 use super::sizing::Gated;
 use super::*;
@@ -81,22 +82,32 @@ async fn i14_appends_that_fail_change_no_order() {
     assert!(calls.len() > partitions.len(), "several outboxes for a partition: {calls:?}");
 }
 
+/// So many events for one subscription, and a log that does not answer to appends of deliveries.
+async fn with_closed_gate(events: u64) -> (Rig, Arc<Interposed<Gated>>) {
+    let mut rig = Rig::start().await;
+    rig.apply(&[("all", "push", None)]).await;
+    for n in 0..events {
+        rig.append(mailrail_wire::encode_event(&event(&n.to_string(), "push", "{}"))).await;
+    }
+    let gated = Gated::before(rig.log.clone());
+    rig.log = gated.clone();
+    (rig, gated)
+}
+
+async fn wait_all_matched(rig: &Rig, gated: &Gated, events: u64) {
+    while rig.metrics.matching.events.get() < events || gated.asked.load(Ordering::Relaxed) == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Batches are matched while the log does not answer, until an outbox is full; nothing is put down as done meanwhile, and what
 /// waits goes out in one append.
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_are_matched_while_the_one_before_is_appended() {
     const EVENTS: u64 = 900;
-    let mut rig = Rig::start().await;
-    rig.apply(&[("all", "push", None)]).await;
-    for n in 0..EVENTS {
-        rig.append(mailrail_wire::encode_event(&event(&n.to_string(), "push", "{}"))).await;
-    }
-    let gated = Gated::before(rig.log.clone());
-    rig.log = gated.clone();
+    let (rig, gated) = with_closed_gate(EVENTS).await;
     let (stop, task) = rig.run();
-    while rig.metrics.matching.events.get() < EVENTS || gated.asked.load(Ordering::Relaxed) == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    wait_all_matched(&rig, &gated, EVENTS).await;
     assert_eq!((rig.committed().await, rig.metrics.matching.deliveries.get()), (0, 0));
     assert_eq!(gated.asked.load(Ordering::Relaxed), 1, "one at a time");
     gated.open.send_replace(true);
@@ -112,18 +123,10 @@ async fn batches_are_matched_while_the_one_before_is_appended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_finishes_what_was_read() {
     const EVENTS: u64 = 600;
-    let mut rig = Rig::start().await;
-    rig.apply(&[("all", "push", None)]).await;
-    for n in 0..EVENTS {
-        rig.append(mailrail_wire::encode_event(&event(&n.to_string(), "push", "{}"))).await;
-    }
-    let gated = Gated::before(rig.log.clone());
-    rig.log = gated.clone();
+    let (mut rig, gated) = with_closed_gate(EVENTS).await;
     rig.hand_over = Duration::from_secs(60);
     let (stop, task) = rig.run();
-    while rig.metrics.matching.events.get() < EVENTS || gated.asked.load(Ordering::Relaxed) == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    wait_all_matched(&rig, &gated, EVENTS).await;
     stop.cancel();
     tokio::time::sleep(Duration::from_millis(50)).await;
     gated.open.send_replace(true);

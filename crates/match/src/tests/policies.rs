@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A filter that does not compile gets nothing and is counted; its neighbour is not touched.
+/// A08: a filter that does not compile gets nothing and is counted; its neighbour is not touched.
 #[tokio::test(flavor = "multi_thread")]
 async fn a08_one_bad_filter_never_affects_another() {
     let rig = Rig::start().await;
@@ -13,7 +13,7 @@ async fn a08_one_bad_filter_never_affects_another() {
     assert_eq!(rig.metrics.matching.filter_errors.get(), 1);
 }
 
-/// What becomes of an event on which a filter gives no verdict is the subscription's to say; each way has its count.
+/// A08: what becomes of an event on which a filter gives no verdict is the subscription's to say; each way has its count.
 #[tokio::test(flavor = "multi_thread")]
 async fn a08_the_subscription_says_what_becomes_of_an_event_without_a_verdict() {
     let mut rig = Rig::start().await;

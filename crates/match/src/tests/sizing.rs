@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use mailrail_limits::{Counter, Error, Stored, Write};
-use mailrail_log::{Between, Interposed, LogError, Offset};
+use mailrail_log::{LogError, Offset};
 use mailrail_policy::SizingOptions;
+use mailrail_testkit::{Between, Interposed};
 use tokio::sync::watch;
 
 use super::*;
@@ -29,7 +30,7 @@ impl Windows for Silent {
     }
 }
 
-/// The first reads are all under way before one of them ends: its failure would keep the others from being begun.
+/// S13: the first reads are all under way before one of them ends: its failure would keep the others from being begun.
 #[tokio::test(flavor = "multi_thread")]
 async fn s13_recipients_are_sized_side_by_side_within_a_bound() {
     const SUBSCRIPTIONS: usize = 100;
@@ -48,6 +49,7 @@ async fn s13_recipients_are_sized_side_by_side_within_a_bound() {
     assert_eq!(rig.sizer.counts().sizing_unavailable, SUBSCRIPTIONS as u64);
 }
 
+/// S13: side by side, as above, of many events with one recipient each.
 /// As above, of many events with one recipient each.
 #[tokio::test(flavor = "multi_thread")]
 async fn s13_events_of_a_batch_are_sized_side_by_side() {
@@ -96,9 +98,10 @@ impl Between for Gated {
     }
 }
 
+/// S08: a delivery is counted once, however often match does it again.
 /// The pass is cut off before the log has its deliveries, and done again by the next owner.
 #[tokio::test(flavor = "multi_thread")]
-async fn s09_a_pass_that_is_done_again_counts_once() {
+async fn s08_a_pass_that_is_done_again_counts_once() {
     let mut rig = Rig::start().await;
     rig.apply(&[("all", "push", None)]).await;
     for n in 0..5 {
