@@ -45,6 +45,11 @@ pub(crate) struct Turned {
     pub(crate) mailbox: MailboxKey,
     pub(crate) sequence: Sequence,
     pub(crate) strict: bool,
+    pub(crate) of: Arc<OfPartition>,
+}
+
+/// What the attempts of a partition share.
+pub(crate) struct OfPartition {
     pub(crate) lease: Lease,
     pub(crate) waker: Waker,
     pub(crate) stop: CancellationToken,
@@ -63,15 +68,15 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
         let seen = timeout(SETUP_WAIT, shared.directory.reached(delivery.setup_seq));
         let seen = tokio::select! {
             biased;
-            () = turned.stop.cancelled() => return Turn::NotStarted,
+            () = turned.of.stop.cancelled() => return Turn::NotStarted,
             seen = seen => seen,
         };
         if seen.is_err() {
             // The store is away, perhaps for long: nobody else may wait for the permit until it is back.
-            let until = shared.now().plus(SETUP_AGAIN).min(delivery.deadline);
-            return Turn::Held(Hold { reason: HoldReason::Setup, until });
+            let until = shared.now().plus(SETUP_AGAIN);
+            return Turn::Held(to_deadline(delivery, Hold { reason: HoldReason::Setup, until }));
         }
-    } else if turned.stop.is_cancelled() {
+    } else if turned.of.stop.is_cancelled() {
         return Turn::NotStarted;
     }
     let endpoint = resolve(&shared.directory, delivery);
@@ -89,12 +94,12 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
         }
     };
     let (tenant, mailbox) = (&delivery.event.tenant, &turned.mailbox);
-    let pass = match shared.gates.enter(tenant, &endpoint, mailbox, &turned.waker, started).await {
+    let pass = match shared.gates.enter(tenant, &endpoint, mailbox, &turned.of.waker, started).await {
         Ok(pass) => pass,
-        Err(hold) => return Turn::Held(Hold { until: hold.until.min(delivery.deadline), ..hold }),
+        Err(hold) => return Turn::Held(to_deadline(delivery, hold)),
     };
     // Before the first side effect (I10): this task may have been stopped for long. Egress looks again when it writes.
-    if !turned.lease.holds(Instant::now()) {
+    if !turned.of.lease.holds(Instant::now()) {
         return Turn::NotStarted;
     }
     let reply = send(&shared.egress, request, started).await;
@@ -103,7 +108,6 @@ pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -
     }
     let ended = shared.now();
     let outcome = verdict(shared, turned, &endpoint, number, &reply, ended);
-    shared.metrics.attempt_seconds.observe(ended.since(started).as_secs_f64());
     let attempt = Attempt {
         number,
         duration_ms: u32::try_from(ended.since(started).as_millis()).unwrap_or(u32::MAX),
@@ -149,6 +153,11 @@ fn may_go(
 /// What holds the mail of an endpoint that is paused: to its deadline, or until the endpoint is resumed, which wakes it.
 pub(crate) fn pause(delivery: &Delivery, endpoint: &Endpoint) -> Option<Hold> {
     endpoint.paused.then_some(Hold { reason: HoldReason::Paused, until: delivery.deadline })
+}
+
+/// A hold lasts to the deadline of the delivery at most: then it goes, and ends.
+pub(crate) fn to_deadline(delivery: &Delivery, hold: Hold) -> Hold {
+    Hold { until: hold.until.min(delivery.deadline), ..hold }
 }
 
 /// What the reply means, by the failure policy of the delivery's surface and by what its endpoint says of a stuck head.

@@ -1,10 +1,11 @@
 //! The deliveries that a partition has at hand: those of its window, and parked ones whose turn is near.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use mailrail_mailbox::Source;
-use mailrail_types::{Attempt, DeadLetter, Delivery, History, MailboxKey};
+use mailrail_types::{Attempt, DeadLetter, Delivery, History, HoldReason, MailboxClass, MailboxKey};
+
+use crate::numbers::ByNumber;
 
 /// A delivery at hand, with what was tried by this owner.
 #[derive(Debug, Clone)]
@@ -14,11 +15,28 @@ pub(crate) struct Held {
     pub(crate) mailbox: MailboxKey,
     /// The last attempts, newest last; at most as many as a dead letter keeps.
     pub(crate) attempts: Vec<Attempt>,
+    /// Something of its recipient's held it back, as far as this owner and the journal know.
+    pub(crate) waited_for_recipient: bool,
+    /// That of its mailbox when it was read; `None`: what it belongs to was not set up any more.
+    pub(crate) class: Option<Arc<MailboxClass>>,
 }
 
 impl Held {
     pub(crate) fn new(delivery: Delivery) -> Self {
-        Self { mailbox: delivery.mailbox.key(), delivery: Arc::new(delivery), attempts: Vec::new() }
+        Self {
+            mailbox: delivery.mailbox.key(),
+            delivery: Arc::new(delivery),
+            attempts: Vec::new(),
+            waited_for_recipient: false,
+            class: None,
+        }
+    }
+
+    /// Notes that it was not sent when its turn had come, or was parked, for this reason.
+    pub(crate) fn hold_back(&mut self, reason: HoldReason) {
+        // Those three: the rail itself was not ready.
+        self.waited_for_recipient |=
+            !matches!(reason, HoldReason::Lease | HoldReason::Unfinished | HoldReason::Setup);
     }
 
     /// Notes an attempt, and the history that follows from it.
@@ -34,6 +52,8 @@ impl Held {
             };
             self.set_history(history);
         }
+        // Nearly always it is the only one.
+        self.attempts.reserve_exact(1);
         self.attempts.push(attempt);
         if self.attempts.len() > DeadLetter::ATTEMPTS_MAX {
             self.attempts.remove(0);
@@ -49,7 +69,7 @@ impl Held {
 
 /// Deliveries at hand, by where they stand.
 #[derive(Debug, Default)]
-pub(crate) struct Contents(HashMap<Source, Held>);
+pub(crate) struct Contents(ByNumber<Source, Held>);
 
 impl Contents {
     pub(crate) fn insert(&mut self, source: Source, held: Held) {

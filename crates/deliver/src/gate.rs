@@ -116,6 +116,8 @@ pub(crate) struct Pass {
     recipient: Recipient,
     /// Where attempts at a time are limited; wakes the next when it is free.
     lease: Option<Lease>,
+    /// Its place was given back.
+    left: bool,
 }
 
 impl Gates {
@@ -177,7 +179,7 @@ impl Gates {
             }
             Ok(())
         })?;
-        Ok(Pass { gates: self.clone(), recipient, lease })
+        Ok(Pass { gates: self.clone(), recipient, lease, left: false })
     }
 
     /// Whether an endpoint is up, as [`Gates::enter`] would find it. Takes nothing.
@@ -245,24 +247,35 @@ impl Gates {
 }
 
 impl Pass {
-    /// Takes what the attempt said about its endpoint. `random` in `0.0..1.0`.
-    pub(crate) fn report(&self, attempt: &Attempt, now: Timestamp, random: f64) {
-        let mut gates = self.gates.lock();
+    /// Takes what the attempt said about its endpoint, whose place is free again then. `random` in `0.0..1.0`.
+    pub(crate) fn report(mut self, attempt: &Attempt, now: Timestamp, random: f64) {
+        let gates = self.gates.clone();
+        let mut gates = gates.lock();
         let Some(gate) = gates.get_mut(&self.recipient) else { return };
         if gate.breaker.report(signal(attempt), self.gates.options, now, random) {
             gate.wake(usize::MAX);
+        }
+        self.leave(gate);
+    }
+
+    /// Its place is free again.
+    fn leave(&mut self, gate: &mut Gate) {
+        self.left = true;
+        gate.in_flight = gate.in_flight.saturating_sub(1);
+        if self.lease.is_none() {
+            gate.wake(1);
         }
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        let mut gates = self.gates.lock();
-        if let Some(gate) = gates.get_mut(&self.recipient) {
-            gate.in_flight = gate.in_flight.saturating_sub(1);
-            if self.lease.is_none() {
-                gate.wake(1);
-            }
+        if self.left {
+            return;
+        }
+        let gates = self.gates.clone();
+        if let Some(gate) = gates.lock().get_mut(&self.recipient) {
+            self.leave(gate);
         }
     }
 }

@@ -20,6 +20,7 @@ mod contents;
 mod cut;
 mod decode;
 mod gate;
+mod numbers;
 mod observe;
 mod partition;
 mod permit;

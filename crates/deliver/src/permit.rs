@@ -23,13 +23,13 @@ pub(crate) struct Permits {
     free: Arc<Semaphore>,
     count: u32,
     trials: Arc<Semaphore>,
-    metrics: DeliverMetrics,
+    metrics: Arc<DeliverMetrics>,
 }
 
 /// One attempt may run as long as this lives. Dropped, it is returned: on success, error, panic and cancellation alike.
 pub(crate) struct Permit {
     permit: Option<OwnedSemaphorePermit>,
-    metrics: DeliverMetrics,
+    metrics: Arc<DeliverMetrics>,
 }
 
 impl Permits {
@@ -39,7 +39,7 @@ impl Permits {
             free: Arc::new(Semaphore::new(count)),
             count: most,
             trials: Arc::new(Semaphore::new(1)),
-            metrics,
+            metrics: Arc::new(metrics),
         }
     }
 
@@ -94,6 +94,7 @@ mod tests {
 
     use super::*;
 
+    /// A24: a permit comes back on every path.
     #[tokio::test]
     async fn a24_permits_come_back_on_success_panic_and_cancellation() {
         let permits = Arc::new(Permits::new(2, Metrics::new().deliver));

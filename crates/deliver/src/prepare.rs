@@ -1,5 +1,6 @@
 //! Delivery and endpoint → the request: headers, signature, body.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, header};
@@ -140,6 +141,10 @@ fn add_cloudevents(headers: &mut Headers, attributes: &Attributes) -> Result<(),
     Ok(())
 }
 
+fn invalid(name: &HeaderName) -> Unsendable {
+    format!("header '{name}' cannot be sent: its value is not valid")
+}
+
 struct Headers(Vec<(HeaderName, HeaderValue)>);
 
 impl Headers {
@@ -150,11 +155,14 @@ impl Headers {
     }
 
     fn value(name: &HeaderName, value: String) -> Result<HeaderValue, Unsendable> {
-        HeaderValue::try_from(value)
-            .map_err(|_| format!("header '{name}' cannot be sent: its value is not valid"))
+        HeaderValue::try_from(value).map_err(|_| invalid(name))
     }
 
     fn add_attribute(&mut self, name: HeaderName, value: &str) -> Result<(), Unsendable> {
-        self.add(name, percent_encode(value.as_bytes(), HEADER_VALUE).to_string())
+        // Nearly always there is nothing to encode.
+        let value = Cow::from(percent_encode(value.as_bytes(), HEADER_VALUE));
+        let value = HeaderValue::from_str(&value).map_err(|_| invalid(&name))?;
+        self.0.push((name, value));
+        Ok(())
     }
 }

@@ -4,14 +4,20 @@
 //! hole. A new epoch starts at 1 again; the offset grows across epochs, as long as the topic is the same.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use mailrail_mailbox::{Place, Source};
 use mailrail_types::{Delivery, EndpointId, MailboxKey, TenantId};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use crate::numbers::ByNumber;
+
 /// Keys that are counted at a time. Beyond that a new series starts for all of them: memory is bounded, and a receiver sees a
 /// new epoch, not a gap.
 const KEYS_MAX: usize = 100_000;
+
+/// Room for the header, made once.
+const HEADER_CHARS: usize = 96;
 
 /// What is numbered: the deliveries of an endpoint about one thing; those about nothing, by their mailbox.
 type Key = (TenantId, EndpointId, u64);
@@ -31,7 +37,13 @@ impl Sequence {
     /// A structured field item (RFC 9651): the number, what it counts, and which series and record it belongs to.
     pub(crate) fn header(self) -> String {
         let Self { number, key, partition, epoch, series, source } = self;
-        format!("{number};key=\"{key:016x}\";epoch=\"{partition}.{epoch}.{series}\";offset={source}")
+        let mut header = String::with_capacity(HEADER_CHARS);
+        // A text takes everything.
+        let _ = write!(
+            header,
+            "{number};key=\"{key:016x}\";epoch=\"{partition}.{epoch}.{series}\";offset={source}"
+        );
+        header
     }
 }
 
@@ -43,12 +55,12 @@ pub(crate) struct Sequences {
     series: u32,
     next: HashMap<Key, u64>,
     /// A delivery keeps its number over its attempts.
-    given: HashMap<Source, Sequence>,
+    given: ByNumber<Source, Sequence>,
 }
 
 impl Sequences {
     pub(crate) fn new(partition: u32, epoch: Place) -> Self {
-        Self { partition, epoch, series: 0, next: HashMap::new(), given: HashMap::new() }
+        Self { partition, epoch, series: 0, next: HashMap::new(), given: ByNumber::default() }
     }
 
     /// The number of a delivery whose turn has come.

@@ -4,6 +4,8 @@ mod cutting;
 mod gates;
 mod holding;
 mod isolation;
+mod pipelines;
+mod pressure;
 mod remade;
 mod rig;
 mod routes;
@@ -224,7 +226,7 @@ async fn a_delivery_that_was_put_back_carries_how_often() {
     assert_eq!(redrives, [Some(2), None]);
 }
 
-/// Nothing is called deleted on a set-up older than the one that match decided with.
+/// A50: nothing is called deleted on a set-up older than the one that match decided with; what waits for it is not lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_up_that_is_not_seen_yet_is_waited_for() {
     let rig = Rig::start("ok").await;

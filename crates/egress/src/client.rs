@@ -1,7 +1,6 @@
 //! One POST, and what came back.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,17 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Uri};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http_body_util::Full;
+use hyper::body::{Body as _, Incoming};
 use mailrail_types::{AttemptResult, ErrorCode};
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::dial::Dial;
 use crate::fault::code_of;
 use crate::guard::{Guard, Withheld};
+use crate::pool::{Link, Place, Pool, Sent, Unanswered};
 use crate::{Error, Resolve, SystemResolver, UrlPolicy, check_url, tls};
 
 /// Most bytes read of an answer's body. Real answers are a few words; the rest of a longer one is dropped with its
@@ -38,9 +35,6 @@ pub const INFORMATIONAL_MAX: u32 = 16;
 /// Longest total time of a request, whatever the caller asks for: a slot is not held for longer than this.
 pub const TIMEOUT_MAX: Duration = Duration::from_mins(10);
 
-/// How long an idle connection is kept: long enough for a stream of events, shorter than most servers' own limit.
-const POOL_IDLE: Duration = Duration::from_secs(30);
-
 /// [`EgressConfig::idle_per_host`] where nothing else is said.
 const IDLE_PER_HOST: usize = 128;
 
@@ -51,23 +45,26 @@ const RETRY_AFTER_BYTES: usize = 64;
 /// Sent when the caller sets no `user-agent`: many receivers refuse requests without one.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("mailrail/", env!("CARGO_PKG_VERSION")));
 
-/// Headers that frame the request or steer the connection: set by the HTTP client or not at all. Set-up refuses them
+/// Whether a header frames the request or steers the connection: set by the HTTP client or not at all. Set-up refuses them
 /// already; here they would be a hole (`content-length: 1` cuts the body, `upgrade` leaves HTTP).
-static FRAMING: [HeaderName; 13] = [
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::TRANSFER_ENCODING,
-    header::CONNECTION,
-    header::TE,
-    header::TRAILER,
-    header::UPGRADE,
-    header::EXPECT,
-    header::ACCEPT_ENCODING,
-    HeaderName::from_static("keep-alive"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    HeaderName::from_static("proxy-connection"),
-];
+fn is_framing(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "host"
+            | "content-length"
+            | "transfer-encoding"
+            | "connection"
+            | "te"
+            | "trailer"
+            | "upgrade"
+            | "expect"
+            | "accept-encoding"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+    )
+}
 
 /// Times that the phases of one request may take. All of them lie inside the request's own total time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,14 +124,14 @@ impl fmt::Debug for EgressConfig {
     }
 }
 
-/// Where to send: a URL that [`Egress::destination`] checked, for any number of requests.
+/// Where to send: a URL that [`Egress::destination`] checked, for any number of requests. A cheap clone.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Destination(Uri);
+pub struct Destination(Arc<Place>);
 
 impl fmt::Debug for Destination {
     /// The host only: paths and queries hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Destination").field(&self.0.host()).finish()
+        f.debug_tuple("Destination").field(&self.0.uri.host()).finish()
     }
 }
 
@@ -191,7 +188,7 @@ impl Response {
 /// Makes requests. Clones share connections.
 #[derive(Clone)]
 pub struct Egress {
-    client: Client<Dial, Full<Bytes>>,
+    pool: Arc<Pool>,
     policy: Arc<UrlPolicy>,
     limits: Limits,
     guard: Guard,
@@ -213,14 +210,8 @@ impl Egress {
         let resolver = config.resolver.unwrap_or_else(|| Arc::new(SystemResolver::default()));
         let guard = Guard::default();
         let dial = Dial::new(config.url.addresses.clone(), resolver, tls, config.limits, guard.clone());
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .pool_max_idle_per_host(config.idle_per_host)
-            .http1_max_headers(HEADERS_MAX)
-            .http1_max_buf_size(HEAD_MAX_BYTES)
-            .build(dial);
-        Ok(Egress { client, policy: Arc::new(config.url), limits: config.limits, guard })
+        let pool = Pool::new(dial, config.idle_per_host);
+        Ok(Egress { pool, policy: Arc::new(config.url), limits: config.limits, guard })
     }
 
     /// From now on `may_send` is asked right before the first byte of each request is written; where it says no, the request is
@@ -241,7 +232,9 @@ impl Egress {
             tracing::debug!(code = error.code(), "the url is refused");
             if error.depends_on_policy() { ErrorCode::BlockedDestination } else { ErrorCode::InvalidUrl }
         })?;
-        url.as_str().parse().map(Destination).map_err(|_| ErrorCode::InvalidUrl)
+        let uri: Uri = url.as_str().parse().map_err(|_| ErrorCode::InvalidUrl)?;
+        let place = Place::new(uri).ok_or(ErrorCode::InvalidUrl)?;
+        Ok(Destination(Arc::new(place)))
     }
 
     /// Posts to a URL, and tells what came back. Dropping the future drops the connection. Where [`Egress::destination`] fails,
@@ -260,10 +253,12 @@ impl Egress {
             Ok(sent) => sent,
             Err(code) => return Response::failed(code),
         };
-        match timeout_at(deadline, Box::pin(self.head(sent))).await {
-            Ok(Ok(answer)) => {
+        let place = &*destination.0;
+        match timeout_at(deadline, self.head(place, sent)).await {
+            Ok(Ok((link, answer))) => {
                 let body_until = Instant::now().checked_add(self.limits.body);
-                read(answer, body_until.map_or(deadline, |until| until.min(deadline))).await
+                let until = body_until.map_or(deadline, |until| until.min(deadline));
+                self.read(place, link, answer, until).await
             }
             Ok(Err(response)) => response,
             Err(_) => Response::failed(ErrorCode::Timeout),
@@ -271,36 +266,90 @@ impl Egress {
     }
 
     /// Sends and waits for the head of the final answer; or says why there is none.
-    async fn head(&self, mut sent: http::Request<Full<Bytes>>) -> Result<http::Response<Incoming>, Response> {
-        let uri = sent.uri().clone();
-        let flooded = watch_informational(&mut sent);
-        tokio::select! {
-            answer = self.client.request(sent) => answer.map_err(|error| {
-                if Withheld::caused(&error) {
-                    return Response { withheld: true, ..Response::default() };
-                }
-                let code = code_of(&error);
-                tracing::debug!(host = uri.host(), code = code.code(), error = %chain(&error), "no answer");
-                Response::failed(code)
-            }),
-            () = flooded => {
-                tracing::debug!(host = uri.host(), "too many informational answers");
-                Err(Response::failed(ErrorCode::InvalidResponse))
+    async fn head(
+        &self,
+        place: &Place,
+        mut sent: Sent,
+    ) -> Result<(Link, http::Response<Incoming>), Response> {
+        let informational = count_informational(&mut sent);
+        loop {
+            let kept = self.pool.take(place);
+            let is_kept = kept.is_some();
+            let mut link = match kept {
+                Some(link) => link,
+                // Boxed: it is large, and most requests do without.
+                None => Box::pin(self.pool.dial(place)).await.map_err(|error| no_answer(place, &error))?,
+            };
+            match link.ask(sent, &informational).await {
+                Ok(answer) => return Ok((link, answer)),
+                // The other side closed it while nobody used it.
+                Err(Unanswered::Broken { unsent: Some(unsent), .. }) if is_kept => sent = *unsent,
+                Err(error) => return Err(no_answer(place, &error)),
             }
+        }
+    }
+
+    /// Reads what is wanted of the answer. Its connection is kept where that is all, and is dropped with the rest otherwise.
+    async fn read(
+        &self,
+        place: &Place,
+        mut link: Link,
+        answer: http::Response<Incoming>,
+        until: Instant,
+    ) -> Response {
+        let (head, mut body) = answer.into_parts();
+        let mut excerpt = Vec::new();
+        let mut seen = 0;
+        let error = loop {
+            if body.is_end_stream() {
+                self.pool.keep(place, link).await;
+                break None;
+            }
+            match timeout_at(until, link.frame(&mut body)).await {
+                Ok(None) => {
+                    self.pool.keep(place, link).await;
+                    break None;
+                }
+                Ok(Some(Ok(frame))) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    let room = AttemptResult::EXCERPT_MAX_BYTES - excerpt.len();
+                    excerpt.extend_from_slice(&data[..room.min(data.len())]);
+                    seen += data.len();
+                    if seen > BODY_MAX_BYTES {
+                        break None;
+                    }
+                }
+                Ok(Some(Err(error))) => break Some(code_of(&error)),
+                Err(_) => break Some(ErrorCode::Timeout),
+            }
+        };
+        Response {
+            status: Some(head.status.as_u16()),
+            error,
+            withheld: false,
+            retry_after: retry_after(&head.headers),
+            excerpt: excerpt.into(),
         }
     }
 }
 
+/// What became of a request without an answer.
+fn no_answer(place: &Place, error: &(dyn std::error::Error + 'static)) -> Response {
+    if Withheld::caused(error) {
+        return Response { withheld: true, ..Response::default() };
+    }
+    let code = code_of(error);
+    tracing::debug!(host = place.uri.host(), code = code.code(), error = %chain(error), "no answer");
+    Response::failed(code)
+}
+
 /// The request as the client takes it.
-fn prepare(
-    method: Method,
-    destination: &Destination,
-    request: Request,
-) -> Result<http::Request<Full<Bytes>>, ErrorCode> {
+fn prepare(method: Method, destination: &Destination, request: Request) -> Result<Sent, ErrorCode> {
     let mut headers = HeaderMap::with_capacity(request.headers.len() + 3);
+    headers.insert(header::HOST, destination.0.host.clone());
     headers.insert(header::USER_AGENT, USER_AGENT);
     for (name, value) in request.headers {
-        if FRAMING.contains(&name) {
+        if is_framing(&name) {
             tracing::debug!(header = name.as_str(), "the header frames requests and cannot be set");
             return Err(ErrorCode::InvalidRequest);
         }
@@ -310,52 +359,19 @@ fn prepare(
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(request.body.len()));
     let mut sent = http::Request::new(Full::new(request.body));
     *sent.method_mut() = method;
-    *sent.uri_mut() = destination.0.clone();
+    *sent.uri_mut() = destination.0.path.clone();
     *sent.headers_mut() = headers;
     Ok(sent)
 }
 
-/// Ends when more than [`INFORMATIONAL_MAX`] informational answers came: the HTTP client passes over them for ever.
-fn watch_informational(sent: &mut http::Request<Full<Bytes>>) -> impl Future<Output = ()> + use<> {
-    let flooded = Arc::new(Notify::new());
-    let seen = AtomicU32::new(0);
-    let notify = Arc::clone(&flooded);
+/// Counts informational answers: the HTTP client passes over them for ever.
+fn count_informational(sent: &mut Sent) -> Arc<AtomicU32> {
+    let seen = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&seen);
     hyper::ext::on_informational(sent, move |_| {
-        if seen.fetch_add(1, Ordering::Relaxed) >= INFORMATIONAL_MAX {
-            notify.notify_one();
-        }
+        count.fetch_add(1, Ordering::Relaxed);
     });
-    async move { flooded.notified().await }
-}
-
-/// Reads what is wanted of the answer, and drops the rest with its connection.
-async fn read(answer: http::Response<Incoming>, until: Instant) -> Response {
-    let (head, mut body) = answer.into_parts();
-    let mut excerpt = Vec::new();
-    let mut seen = 0;
-    let error = loop {
-        match timeout_at(until, body.frame()).await {
-            Ok(None) => break None,
-            Ok(Some(Ok(frame))) => {
-                let Ok(data) = frame.into_data() else { continue };
-                let room = AttemptResult::EXCERPT_MAX_BYTES - excerpt.len();
-                excerpt.extend_from_slice(&data[..room.min(data.len())]);
-                seen += data.len();
-                if seen > BODY_MAX_BYTES {
-                    break None;
-                }
-            }
-            Ok(Some(Err(error))) => break Some(code_of(&error)),
-            Err(_) => break Some(ErrorCode::Timeout),
-        }
-    };
-    Response {
-        status: Some(head.status.as_u16()),
-        error,
-        withheld: false,
-        retry_after: retry_after(&head.headers),
-        excerpt: excerpt.into(),
-    }
+    seen
 }
 
 fn retry_after(headers: &HeaderMap) -> Vec<Bytes> {

@@ -3,12 +3,9 @@
 //! This is where the address policy holds, because every connection is made here: names and literals, first attempts
 //! and pooled ones, whatever the client above does.
 
-use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
@@ -47,15 +44,15 @@ impl DialError {
     fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         DialError { code, detail: detail.into(), source: None }
     }
+
+    /// The HTTP client took no connection that is there.
+    pub(crate) fn handshake(error: &hyper::Error) -> Self {
+        Self::new(ErrorCode::ConnectFailed, error.to_string())
+    }
 }
 
 /// Makes connections for the HTTP client.
-#[derive(Clone)]
 pub(crate) struct Dial {
-    shared: Arc<Dialer>,
-}
-
-struct Dialer {
     policy: AddressPolicy,
     resolver: Arc<dyn Resolve>,
     tls: TlsConnector,
@@ -71,28 +68,14 @@ impl Dial {
         limits: Limits,
         guard: Guard,
     ) -> Self {
-        let tls = TlsConnector::from(Arc::new(tls));
-        Dial { shared: Arc::new(Dialer { policy, resolver, tls, limits, guard }) }
-    }
-}
-
-impl tower::Service<Uri> for Dial {
-    type Response = Wire;
-    type Error = DialError;
-    type Future = Pin<Box<dyn Future<Output = Result<Wire, DialError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
-        Poll::Ready(Ok(()))
+        Dial { policy, resolver, tls: TlsConnector::from(Arc::new(tls)), limits, guard }
     }
 
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let dialer = Arc::clone(&self.shared);
-        Box::pin(async move { dialer.dial(&uri).await })
-    }
-}
-
-impl Dialer {
-    async fn dial(&self, uri: &Uri) -> Result<Wire, DialError> {
+    /// Connects to an address of the host that may be dialled, with TLS where the scheme says so.
+    ///
+    /// # Errors
+    /// [`DialError`]
+    pub(crate) async fn dial(&self, uri: &Uri) -> Result<Wire, DialError> {
         let invalid = |detail: &str| DialError::new(ErrorCode::InvalidUrl, detail);
         let secure = match uri.scheme_str() {
             Some("https") => true,

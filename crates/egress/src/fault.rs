@@ -6,6 +6,7 @@ use std::io;
 use mailrail_types::ErrorCode;
 
 use crate::dial::DialError;
+use crate::pool::Unanswered;
 
 /// The stable code of what went wrong, from the most telling error in the chain.
 pub(crate) fn code_of(error: &(dyn Error + 'static)) -> ErrorCode {
@@ -14,6 +15,9 @@ pub(crate) fn code_of(error: &(dyn Error + 'static)) -> ErrorCode {
     while let Some(error) = next {
         if let Some(dial) = error.downcast_ref::<DialError>() {
             return dial.code;
+        }
+        if let Some(Unanswered::Flooded) = error.downcast_ref::<Unanswered>() {
+            return ErrorCode::InvalidResponse;
         }
         if let Some(hyper) = error.downcast_ref::<hyper::Error>() {
             if hyper.is_parse() {

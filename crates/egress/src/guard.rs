@@ -10,7 +10,6 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
-use hyper_util::client::legacy::connect::{Connected, Connection};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -121,11 +120,5 @@ impl AsyncWrite for Guarded {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.tcp).poll_shutdown(cx)
-    }
-}
-
-impl Connection for Guarded {
-    fn connected(&self) -> Connected {
-        self.tcp.connected()
     }
 }

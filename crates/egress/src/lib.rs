@@ -12,8 +12,8 @@
 //! - Where a caller asked for it, whether a request may be sent is asked again right before its first byte is written.
 //!
 //! **Deliberately absent**: redirects, proxies from the environment, cookies, decompression, HTTP/2, and retries of
-//! anything that may have reached the endpoint. (hyper sends a request again only when a pooled connection turned out
-//! to be closed before a byte of the request was written to it.)
+//! anything that may have reached the endpoint. (A request is sent again only when a kept connection turned out to be
+//! closed before a byte of the request was written to it.)
 //!
 //! Every role posts through this crate and none opens connections itself: peers leaked at their second path out.
 
@@ -26,6 +26,7 @@ mod error;
 mod fault;
 mod guard;
 pub mod operator;
+mod pool;
 mod resolve;
 mod tls;
 

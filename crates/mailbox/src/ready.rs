@@ -61,6 +61,7 @@ impl Ready {
 mod tests {
     use super::*;
 
+    /// S32: of three classes that are due, the most urgent goes first, and each other one gets its share.
     #[test]
     fn s32_the_urgent_go_first_and_each_other_class_goes_on() {
         let mut ready = Ready::default();

@@ -306,8 +306,9 @@ fn i14_content_that_is_not_at_hand_is_read_again_in_order() {
     rig.assert_at_rest();
 }
 
+/// S29: a tolerant mailbox goes on, and commits, while a failed delivery waits beside it.
 #[test]
-fn s31_a_tolerant_mailbox_goes_on_while_one_waits_beside_it() {
+fn s29_a_tolerant_mailbox_goes_on_while_one_waits_beside_it() {
     let mut rig = Rig::new(config());
     for source in 0..3 {
         rig.offer_with(source, "m", tolerant(1));
@@ -324,6 +325,7 @@ fn s31_a_tolerant_mailbox_goes_on_while_one_waits_beside_it() {
     rig.assert_at_rest();
 }
 
+/// S32: of two that are due, the more urgent one is started first.
 #[test]
 fn s32_the_more_urgent_mailbox_goes_first() {
     let mut rig = Rig::new(config());

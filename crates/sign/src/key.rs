@@ -42,9 +42,10 @@ pub enum SignError {
     },
 }
 
-/// The decoded bytes of a secret. Wiped when dropped, never printed.
+/// What a secret signs with: the authenticator that its bytes make, which has seen nothing yet. Made once, because that takes a
+/// tenth of the time of a signature over a small body. Wiped when dropped, never printed.
 #[derive(Clone)]
-pub struct SigningKey(Zeroizing<Vec<u8>>);
+pub struct SigningKey(Hmac<Sha256>);
 
 impl SigningKey {
     /// Reads a secret: `whsec_` and standard base64, with padding, of 24 to 64 bytes.
@@ -60,16 +61,16 @@ impl SigningKey {
         if !(KEY_MIN_BYTES..=KEY_MAX_BYTES).contains(&bytes.len()) {
             return Err(SignError::Length { bytes: bytes.len() });
         }
-        Ok(SigningKey(bytes))
+        // HMAC pads a short key with zeros to a block and hashes a longer one. `KEY_MAX_BYTES` is one block, so the
+        // padded form is the same key, and no error case is left.
+        let mut block = Zeroizing::new([0u8; KEY_MAX_BYTES]);
+        block[..bytes.len()].copy_from_slice(&bytes);
+        Ok(SigningKey(Hmac::new((&*block).into())))
     }
 
     /// An authenticator that has seen nothing yet.
     pub(crate) fn mac(&self) -> Hmac<Sha256> {
-        // HMAC pads a short key with zeros to a block and hashes a longer one. `KEY_MAX_BYTES` is one block, so the
-        // padded form is the same key, and no error case is left.
-        let mut block = Zeroizing::new([0u8; KEY_MAX_BYTES]);
-        block[..self.0.len()].copy_from_slice(&self.0);
-        Hmac::new((&*block).into())
+        self.0.clone()
     }
 }
 
@@ -87,3 +88,10 @@ pub fn secret_from_bytes(random: &[u8; 32]) -> Secret {
     STANDARD.encode_string(random, &mut text);
     Secret::new(text)
 }
+
+/// An authenticator holds two states of SHA-256 and a block of input, and they wipe themselves by a feature of `sha2` and `hmac`:
+/// without it, this does not compile.
+const _: fn() = || {
+    fn is_wiped<T: zeroize::ZeroizeOnDrop>() {}
+    is_wiped::<Sha256>();
+};

@@ -19,6 +19,7 @@ fn check(keys: &[SigningKey], at: i64, body: &[u8], signatures: &str, now: i64) 
     verify(keys, ID, at, body, signatures, now, TOLERANCE_DEFAULT)
 }
 
+/// X01: HMAC-SHA256 over id, timestamp and body gives the published signatures.
 #[test]
 fn published_vectors_give_their_signatures() {
     let rust = sign(
@@ -32,6 +33,7 @@ fn published_vectors_give_their_signatures() {
     assert_eq!(go, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
 }
 
+/// X01: with two secrets each delivery is signed with both, and each verifies alone.
 #[test]
 fn a_rotation_signs_with_both_and_each_verifies_alone() {
     let (old, new) = (key(RUST_SECRET), key(GO_SECRET));
@@ -53,6 +55,7 @@ fn a_rotation_signs_with_both_and_each_verifies_alone() {
     assert_eq!(sign(&[], ID, 100, b"x"), "");
 }
 
+/// X01: id, timestamp and body are all signed.
 #[test]
 fn everything_that_is_signed_counts() {
     let keys = [key(GO_SECRET)];

@@ -5,7 +5,7 @@ use mailrail_mailbox::{Mark, Offered};
 use mailrail_telemetry::delivery_line;
 
 use super::{Partition, Step, Then};
-use crate::decode::{decode, shape};
+use crate::decode::{class, decode, shape};
 use crate::record::quarantine;
 
 impl Partition {
@@ -22,7 +22,7 @@ impl Partition {
     fn take_delivery(&mut self, record: &StoredRecord) {
         let (source, bytes, now) = (record.offset, record.value.len(), self.shared.now());
         self.marks.push_back(Mark { offset: source, appended_at: record.appended_at });
-        let held = match decode(record) {
+        let mut held = match decode(record) {
             Ok(held) => held,
             Err(problem) => return self.take_unreadable(record.clone(), problem),
         };
@@ -35,7 +35,8 @@ impl Partition {
             }
             return self.forget();
         }
-        let shape = shape(&self.shared.directory, delivery, bytes);
+        let class = class(&self.shared.directory, delivery);
+        let shape = shape(class.as_deref(), delivery, bytes);
         let offered = self.protocol.offer(source, &held.mailbox, shape, now);
         self.forget();
         if offered == Offered::Taken {
@@ -43,6 +44,7 @@ impl Partition {
             if crate::tests::loses(&held.delivery.event.body) {
                 return;
             }
+            held.class = class;
             self.contents.insert(source, held);
         }
     }

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use mailrail_log::LogError;
 use mailrail_mailbox::{CONDEMNED_MAX, Hold, Source};
 use mailrail_types::HoldReason;
 
 use super::Partition;
-use crate::attempt::pause;
+use crate::attempt::{pause, to_deadline};
 use crate::permit::{Pass, Permit};
 use crate::resolve::resolve;
 
@@ -17,9 +18,26 @@ const ALARM_INTERVAL: Duration = Duration::from_secs(60);
 const SETUP_AGAIN: Duration = Duration::from_secs(1);
 
 impl Partition {
+    /// Starts what may start with permits that are free, and waits for one where more may start. An attempt for which there is a
+    /// permit needs neither a place in the queue nor a turn of the loop to find that out.
+    ///
+    /// # Errors
+    /// As [`Partition::start`].
+    pub(super) fn start_or_wait(&mut self) -> Result<(), LogError> {
+        let simply = self.waiting.is_none() && self.alone.is_none() && !self.protocol.is_isolated();
+        if simply
+            && self.protocol.has_ready()
+            && let Some(permit) = self.shared.permits.try_acquire()
+        {
+            self.start(Pass { permit, trial: None })?;
+        }
+        self.wait_for_turn();
+        Ok(())
+    }
+
     /// Waits for what lets the next attempt start, when there is one to start. An isolated partition also waits for its turn
     /// among those of the process, and for everything else to end where a trial must be alone.
-    pub(super) fn wait_for_turn(&mut self) {
+    fn wait_for_turn(&mut self) {
         if !self.protocol.is_trying() {
             (self.trial, self.alone) = (None, None);
         }
@@ -71,8 +89,12 @@ impl Partition {
         let endpoint = resolve(&self.shared.directory, delivery).ok().filter(|_| now < delivery.deadline)?;
         pause(delivery, &endpoint).or_else(|| {
             let tenant = &delivery.event.tenant;
-            let down = self.shared.gates.look(tenant, &endpoint, &held.mailbox, &self.waker, now).err()?;
-            Some(Hold { until: down.until.min(delivery.deadline), ..down })
+            let down = self
+                .shared
+                .gates
+                .look(tenant, &endpoint, &held.mailbox, &self.of_partition.waker, now)
+                .err()?;
+            Some(to_deadline(delivery, down))
         })
     }
 

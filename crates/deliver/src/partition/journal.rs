@@ -3,13 +3,15 @@
 use bytes::Bytes;
 use mailrail_log::{LogError, NewRecord, StoredRecord};
 use mailrail_mailbox::{Entry, Kind, Place, Scanned, Source};
+use mailrail_types::HoldReason;
 use mailrail_wire::{decode_delivery, decode_entry, encode_delivery, encode_entry};
 
+use super::reading::Reading;
 use super::turns::not_at_hand;
 use super::{Partition, Step};
-use crate::config::ENTRIES_MAX;
+use crate::config::{BATCH_RECORDS_MAX, ENTRIES_MAX};
 use crate::contents::Held;
-use crate::decode::shape;
+use crate::decode::{class, shape};
 use crate::takeover::entry;
 
 impl Partition {
@@ -65,6 +67,12 @@ impl Partition {
 
     pub(super) fn take_entry(&mut self, place: Place, entry: &Entry, bytes: usize) -> Result<(), LogError> {
         self.observed.note_entry(bytes);
+        // It may stay at hand.
+        if let Some((source, reason)) = parked_for(&entry.kind)
+            && let Some(held) = self.contents.get_mut(source)
+        {
+            held.hold_back(reason);
+        }
         let applied = self.protocol.applied(place, entry, bytes, self.shared.now());
         self.forget();
         applied.map_err(|fenced| self.fenced(fenced))
@@ -77,7 +85,7 @@ impl Partition {
         }
         let Some(from) = self.protocol.start_scan() else { return };
         match self.shared.backlogs.open(&self.shared.config.journal_topic, self.claim.partition, from) {
-            Ok(reader) => self.scan = Some(reader),
+            Ok(reader) => self.scan = Some(Reading::new(reader, BATCH_RECORDS_MAX)),
             Err(error) => {
                 self.protocol.scan_failed();
                 self.wait_for_log("journal", &error.to_string());
@@ -114,15 +122,38 @@ impl Partition {
         let delivery = content.map(|content| decode_delivery(&content)).transpose();
         let delivery = delivery.map_err(|error| unreadable(place, &error))?;
         let bytes = record.value.len();
-        let shape = delivery.as_ref().map(|delivery| shape(&self.shared.directory, delivery, bytes));
+        let class = delivery.as_ref().and_then(|delivery| class(&self.shared.directory, delivery));
+        let shape = delivery.as_ref().map(|delivery| shape(class.as_deref(), delivery, bytes));
         let scanned = self.protocol.scanned(place, &entry, shape, self.shared.now());
         self.forget();
         if let (Scanned::Wanted(source), Some(delivery)) = (scanned, delivery)
             && self.contents.get(source).is_none()
         {
-            self.contents.insert(source, Held::new(delivery));
+            let mut held = Held::new(delivery);
+            held.class = class;
+            if let Some((_, reason)) = parked_for(&entry.kind) {
+                held.hold_back(reason);
+            }
+            self.contents.insert(source, held);
         }
         Ok(())
+    }
+}
+
+/// Which delivery an entry parks or sets aside, and why.
+fn parked_for(kind: &Kind) -> Option<(Source, HoldReason)> {
+    match kind {
+        Kind::Park(park) => Some((park.source, park.hold.reason)),
+        Kind::Aside(aside) => Some((aside.head.source, aside.head.hold.reason)),
+        Kind::State(_)
+        | Kind::Clear { .. }
+        | Kind::AsideEnded { .. }
+        | Kind::Claim(_)
+        | Kind::HandOff(_)
+        | Kind::Snapshot(_)
+        | Kind::Trial { .. }
+        | Kind::TrialEnded { .. }
+        | Kind::IsolationEnded => None,
     }
 }
 

@@ -6,32 +6,35 @@ mod deliveries;
 mod isolation;
 mod journal;
 mod positions;
+mod reading;
 mod turns;
 mod unrecorded;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailrail_log::{Claim, Committed, LogError, Reader, StoredRecord};
+use mailrail_log::{Claim, Committed, LogError, StoredRecord};
 use mailrail_mailbox::{Fenced, Mark, Place, Protocol, RecentIds, Settlement, Source};
 use mailrail_types::{DeliveryId, MailboxKey};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::attempt::Turn;
+use crate::attempt::{OfPartition, Turn};
 use crate::budget::{Owned, Share};
 use crate::config::{BATCH_RECORDS_MAX, DELIVERIES_MAX, RECENT_IDS, WOKEN_MAX};
 use crate::contents::Contents;
 use crate::gate::Waker;
+use crate::numbers::ByNumber;
 use crate::observe::Observed;
 use crate::permit::{Pass, Permit, TrialTurn};
 use crate::sequence::Sequences;
 use crate::service::Shared;
 use crate::takeover::{Taken, take_over};
 
+use reading::Reading;
 use unrecorded::Unrecorded;
 
 /// After a reader said that the log does not answer.
@@ -83,15 +86,15 @@ pub(crate) struct Partition {
     shared: Arc<Shared>,
     claim: Claim,
     protocol: Protocol,
-    deliveries: Box<dyn Reader>,
-    tail: Box<dyn Reader>,
-    scan: Option<Box<dyn Reader>>,
+    deliveries: Reading,
+    tail: Reading,
+    scan: Option<Reading>,
     recent: RecentIds<(DeliveryId, u32)>,
     contents: Contents,
     sequences: Sequences,
     tasks: JoinSet<Step>,
     /// Which delivery an attempt's task is of: a task that panics says no more than its id.
-    turns: HashMap<Id, Source>,
+    turns: ByNumber<Id, Source>,
     waiting: Option<Waiting>,
     /// Held while an isolated partition tries a delivery.
     trial: Option<TrialTurn>,
@@ -104,7 +107,7 @@ pub(crate) struct Partition {
     woken: mpsc::Receiver<MailboxKey>,
     /// Those that were told so before it was noted here that they wait.
     woken_early: HashSet<MailboxKey>,
-    waker: Waker,
+    of_partition: Arc<OfPartition>,
     share: Share,
     /// Records whose time is known, to find the newest one below the checkpoint.
     marks: VecDeque<Mark>,
@@ -158,7 +161,7 @@ impl Partition {
             recent: RecentIds::new(RECENT_IDS),
             contents: Contents::default(),
             tasks: JoinSet::new(),
-            turns: HashMap::new(),
+            turns: ByNumber::default(),
             waiting: None,
             trial: None,
             alone: None,
@@ -166,7 +169,11 @@ impl Partition {
             recording: false,
             woken,
             woken_early: HashSet::new(),
-            waker: Waker(waker),
+            of_partition: Arc::new(OfPartition {
+                lease: claim.lease.clone(),
+                waker: Waker(waker),
+                stop: claim.stop.clone(),
+            }),
             share: shared.budget.share(shared.metrics.clone()),
             marks: VecDeque::new(),
             mark,
@@ -181,8 +188,8 @@ impl Partition {
             is_said: false,
             scan: None,
             protocol,
-            tail,
-            deliveries,
+            tail: Reading::new(tail, BATCH_RECORDS_MAX),
+            deliveries: Reading::new(deliveries, DELIVERIES_MAX),
             shared,
             claim,
         };
@@ -207,11 +214,13 @@ impl Partition {
                 return Ok(End::Drained);
             }
             let draining = self.last_word.is_some();
-            let paused = self.read_again.saturating_duration_since(Instant::now());
+            // Told once for a turn: a clock is a part of its cost.
+            let now = Instant::now();
+            let paused = self.read_again.saturating_duration_since(now);
             let reading = paused.is_zero();
             let taking = reading && self.protocol.has_room() && self.share.has_room();
-            let lease = self.claim.lease.holds(Instant::now());
-            let wake = Instant::now() + self.time_to_wake(paused);
+            let lease = self.claim.lease.holds(now);
+            let wake = now + self.time_to_wake(paused, now);
             if sleep.is_elapsed() || wake < sleep.deadline() {
                 sleep.as_mut().reset(wake);
             }
@@ -219,8 +228,8 @@ impl Partition {
                 () = &mut cut => return Ok(End::Cut),
                 () = &mut stop, if !draining => self.stop(),
                 Some(step) = self.tasks.join_next_with_id() => self.take_steps(step)?,
-                batch = self.deliveries.next(DELIVERIES_MAX), if taking => self.take_deliveries(batch)?,
-                batch = self.tail.next(BATCH_RECORDS_MAX), if reading => self.take_tail(batch)?,
+                batch = self.deliveries.next(), if taking => self.take_deliveries(batch)?,
+                batch = self.tail.next(), if reading => self.take_tail(batch)?,
                 batch = next_of(&mut self.scan), if reading && self.scan.is_some() => self.take_scanned(batch)?,
                 permit = permit_of(&mut self.waiting), if self.waiting.is_some() && lease => self.start(permit)?,
                 () = self.claim.lease.held(), if !lease && self.waiting.is_some() => {}
@@ -239,7 +248,7 @@ impl Partition {
         self.append_what_waits()?;
         self.record_what_waits();
         self.scan_what_is_wanted();
-        self.wait_for_turn();
+        self.start_or_wait()?;
         self.forget();
         self.share.set(self.protocol.records(), self.protocol.bytes(), self.held());
         Ok(())
@@ -253,12 +262,12 @@ impl Partition {
         self.contents.forget(self.protocol.take_forgotten());
     }
 
-    fn time_to_wake(&self, paused: Duration) -> Duration {
+    fn time_to_wake(&self, paused: Duration, now: Instant) -> Duration {
         let due = self.protocol.next_wake().map(|due| due.since(self.shared.now()));
-        let word = self.last_word.map(|at| at.saturating_duration_since(Instant::now()));
+        let word = self.last_word.map(|at| at.saturating_duration_since(now));
         let paused = (!paused.is_zero()).then_some(paused);
         let record = self.unrecorded.until().filter(|_| !self.recording);
-        let record = record.map(|at| at.saturating_duration_since(Instant::now()));
+        let record = record.map(|at| at.saturating_duration_since(now));
         [due, word, paused, record].into_iter().flatten().min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
     }
 
@@ -317,9 +326,9 @@ impl Partition {
 }
 
 /// The next records of a reader that there is.
-async fn next_of(reader: &mut Option<Box<dyn Reader>>) -> Result<Vec<StoredRecord>, LogError> {
+async fn next_of(reader: &mut Option<Reading>) -> Result<Vec<StoredRecord>, LogError> {
     match reader {
-        Some(reader) => reader.next(BATCH_RECORDS_MAX).await,
+        Some(reader) => reader.next().await,
         None => std::future::pending().await,
     }
 }

@@ -49,9 +49,7 @@ impl Partition {
                 sequence: self.sequences.number(source, &delivery, &mailbox),
                 mailbox,
                 strict: !started.tolerant,
-                lease: self.claim.lease.clone(),
-                waker: self.waker.clone(),
-                stop: self.claim.stop.clone(),
+                of: self.of_partition.clone(),
                 delivery,
             };
             let shared = self.shared.clone();
@@ -148,7 +146,10 @@ impl Partition {
     /// A delivery may not go now. Its endpoint may have called meanwhile.
     fn hold(&mut self, source: Source, hold: Hold) {
         let now = self.shared.now();
-        let mailbox = self.contents.get(source).map(|held| held.mailbox.clone());
+        let mailbox = self.contents.get_mut(source).map(|held| {
+            held.hold_back(hold.reason);
+            held.mailbox.clone()
+        });
         let called = mailbox.is_some_and(|mailbox| self.woken_early.remove(&mailbox));
         let until = if called { now } else { hold.until };
         self.protocol.settle(source, Settlement::Held(Hold { until, ..hold }), now);
@@ -190,8 +191,11 @@ impl Partition {
 
     /// Appends the records that wait, as one batch at a time: the log takes many for little more than one.
     pub(super) fn record_what_waits(&mut self) {
+        if self.recording || self.unrecorded.until().is_none() {
+            return;
+        }
         let hurry = self.last_word.is_some() || !self.protocol.has_room();
-        if self.recording || !self.unrecorded.is_due(hurry, Instant::now()) {
+        if !self.unrecorded.is_due(hurry, Instant::now()) {
             return;
         }
         self.recording = true;

@@ -42,7 +42,7 @@ async fn a37_attempts_at_a_time_are_bounded_and_the_rest_waits_its_turn() {
     assert!(rig.receiver.receipts().iter().all(|r| r.attempt == Some(1)));
 }
 
-/// Over the rate nothing is lost, nothing is an attempt, and no herd comes back.
+/// A37: over the rate nothing is lost, nothing is an attempt, and no herd comes back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a37_over_the_rate_deliveries_wait_and_none_is_lost() {
     let rig = Rig::start("ok").await.with_limits(None, Some(60)).await;
@@ -58,7 +58,7 @@ async fn a37_over_the_rate_deliveries_wait_and_none_is_lost() {
     assert!(took >= 1_500, "60 at once and 100 more at 60 a second take 1.7 s, not {took} ms");
 }
 
-/// An endpoint that is down is asked by one at a time, and all go on when it is up.
+/// N08: an endpoint that is down is asked by one at a time, and all go on when it is up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_endpoint_is_probed_and_keeps_its_mail() {
     let rig = Rig::start("status=503").await.with_waits(vec![Duration::from_millis(20); 100]).with_breaker(5);
@@ -89,11 +89,15 @@ struct Process {
 impl Process {
     /// One of those that share a store.
     fn over(store: &Arc<LocalLeases>) -> Self {
+        Self::with_breaker(store, BreakerOptions::default())
+    }
+
+    fn with_breaker(store: &Arc<LocalLeases>, breaker: BreakerOptions) -> Self {
         let leases = Leases::new(store.clone(), Terms::default(), Metrics::new().limits);
         let (kept, never) = (leases.clone(), CancellationToken::new());
         tokio::spawn(async move { kept.run(never).await });
         let (waker, woken) = mpsc::channel(100);
-        Self { gates: Gates::new(BreakerOptions::default(), leases), waker: Waker(waker), woken }
+        Self { gates: Gates::new(breaker, leases), waker: Waker(waker), woken }
     }
 
     async fn enter(&self, mailbox: u32, in_flight: Option<u32>) -> Result<Pass, Hold> {
@@ -101,6 +105,16 @@ impl Process {
     }
 
     async fn enter_at(&self, mailbox: u32, in_flight: Option<u32>, now: Timestamp) -> Result<Pass, Hold> {
+        self.enter_within(mailbox, (in_flight, None), now).await
+    }
+
+    /// `limits`: attempts at a time, attempts a second.
+    async fn enter_within(
+        &self,
+        mailbox: u32,
+        limits: (Option<u32>, Option<u32>),
+        now: Timestamp,
+    ) -> Result<Pass, Hold> {
         let tenant: TenantId = "acme".parse().expect("id");
         let endpoint = Endpoint {
             id: "main".parse().expect("id"),
@@ -111,8 +125,8 @@ impl Process {
             class: "strict".parse().expect("id"),
             timeout: None,
             head_max_age: None,
-            max_in_flight: in_flight,
-            rate_per_second: None,
+            max_in_flight: limits.0,
+            rate_per_second: limits.1,
             paused: false,
         };
         let mailbox = key(mailbox);
@@ -183,6 +197,50 @@ async fn a24_a_place_comes_back_on_panic_and_cancellation() {
     cut.abort();
     assert!(cut.await.is_err());
     assert!(process.enter(1, Some(1)).await.is_ok());
+}
+
+/// How many of 100 that ask at the same moment go through, and what holds the last of the others. Each attempt comes to `outcome`
+/// before the next one asks; without one it lasts on.
+async fn gone_of_100(
+    limits: (Option<u32>, Option<u32>),
+    outcome: Option<Outcome>,
+    breaker: BreakerOptions,
+) -> (usize, Option<HoldReason>) {
+    let process = Process::with_breaker(&Arc::new(LocalLeases::new()), breaker);
+    let (mut open, mut gone, mut held) = (Vec::new(), 0, None);
+    for mailbox in 0..100 {
+        match (process.enter_within(mailbox, limits, NOW).await, outcome) {
+            (Ok(pass), Some(outcome)) => pass.report(&attempt(outcome), NOW, 0.5),
+            (Ok(pass), None) => open.push(pass),
+            (Err(hold), _) => {
+                held = Some(hold.reason);
+                continue;
+            }
+        }
+        gone += 1;
+    }
+    (gone, held)
+}
+
+/// A41, A62: of the three layers before an endpoint each stops a pressure that the others let through, and each can be switched
+/// off. One that answers at once is seen by its rate alone, one that does not answer by its attempts at a time alone, one that
+/// fails by its circuit alone.
+#[tokio::test(start_paused = true)]
+async fn a41_each_layer_before_an_endpoint_stops_what_the_others_let_through() {
+    let (circuit, off) =
+        (BreakerOptions::default(), BreakerOptions { failures: 0, ..BreakerOptions::default() });
+    let (at_a_time, rate) = (Some(2), Some(10));
+    let wide = Some(10_000);
+    let quick = Some(Outcome::Delivered);
+    assert_eq!(gone_of_100((at_a_time, wide), quick, circuit).await, (100, None));
+    assert_eq!(gone_of_100((at_a_time, rate), quick, circuit).await, (10, Some(HoldReason::Rate)));
+    let slow = None;
+    assert_eq!(gone_of_100((None, wide), slow, circuit).await, (100, None));
+    assert_eq!(gone_of_100((at_a_time, wide), slow, circuit).await, (2, Some(HoldReason::Concurrency)));
+    let failing = Some(Outcome::Retry { due: NOW, reason: RetryReason::ServerError });
+    assert_eq!(gone_of_100((at_a_time, wide), failing, off).await, (100, None));
+    assert_eq!(gone_of_100((at_a_time, wide), failing, circuit).await, (10, Some(HoldReason::Circuit)));
+    assert_eq!(gone_of_100((None, None), slow, off).await, (100, None), "all of them off");
 }
 
 /// An endpoint without a limit asks nobody.

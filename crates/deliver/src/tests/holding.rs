@@ -134,6 +134,12 @@ async fn n07_a_paused_endpoint_keeps_its_mail_and_resumes_in_order() {
     rig.wait_done(320).await;
     run.stop().await;
     assert_eq!(sequences(&rig), (0..320).collect::<Vec<_>>());
+    // How late they are is the pause's doing, also of what stood behind it and of what an owner before parked.
+    let page = rig.metrics.render();
+    for (held, count) in [(false, 0.0), (true, 320.0)] {
+        let series = format!("mailrail_deliver_first_attempt_delay_seconds_count{{held=\"{held}\"");
+        assert_eq!(crate::settle::tests::sum(&page, &series), count, "{series} in {page}");
+    }
     assert!(rig.receiver.receipts().iter().all(|r| r.attempt == Some(1)), "no attempt was burned");
 }
 

@@ -31,6 +31,7 @@ fn nets(list: &[&str]) -> Vec<IpNet> {
     list.iter().map(|text| text.parse().unwrap()).collect()
 }
 
+/// N17, X02: without settings only public unicast addresses are allowed.
 #[test]
 fn n17_the_default_policy_allows_public_unicast_only() {
     let policy = AddressPolicy::default();
@@ -43,6 +44,7 @@ fn n17_the_default_policy_allows_public_unicast_only() {
     }
 }
 
+/// N17, X02: private, link-local and other special networks are denied to their edges.
 #[test]
 fn n17_listed_networks_are_denied_to_their_edges() {
     let policy = AddressPolicy::default();

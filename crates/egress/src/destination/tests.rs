@@ -29,6 +29,7 @@ fn good_urls_are_stored_in_their_plain_form() {
     }
 }
 
+/// N17, X02: T01 to T07.
 /// T01 to T07: every way to write an address is the address.
 #[test]
 fn n17_t01_to_t07_ip_literals_in_every_disguise() {

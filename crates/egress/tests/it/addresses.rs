@@ -34,7 +34,7 @@ async fn outcome(egress: &Egress, url: &str) -> (Option<u16>, Option<ErrorCode>)
 const BLOCKED: (Option<u16>, Option<ErrorCode>) = (None, Some(ErrorCode::BlockedDestination));
 const UNRESOLVED: (Option<u16>, Option<ErrorCode>) = (None, Some(ErrorCode::DnsFailure));
 
-/// The canary listens where each of these leads, and nobody comes.
+/// X02, N17: the canary listens where each of these leads, and nobody comes.
 #[tokio::test]
 async fn n17_t09_loopback_is_not_dialled_by_any_name() {
     let canary = answering(OK).await;
@@ -55,7 +55,7 @@ async fn n17_t09_loopback_is_not_dialled_by_any_name() {
     assert_eq!(canary.connections(), 1);
 }
 
-/// The address is opened, its neighbours in the same answer are not: the answer is refused whole.
+/// X02, N17: the address is opened, its neighbours in the same answer are not: the answer is refused whole.
 #[tokio::test]
 async fn n17_t11_one_denied_address_refuses_the_answer() {
     let canary = answering(OK).await;
@@ -75,6 +75,7 @@ async fn n17_t11_one_denied_address_refuses_the_answer() {
     assert_eq!(outcome(&mixed("127.0.0.1".to_owned()), &url).await, (Some(200), None));
 }
 
+/// X02, N17: metadata services are never dialled.
 /// T08: what an operator opens is not more than what may be opened.
 #[tokio::test]
 async fn n17_t08_metadata_is_never_dialled() {
@@ -87,7 +88,7 @@ async fn n17_t08_metadata_is_never_dialled() {
     }
 }
 
-/// DNS rebinding: the name leads to an allowed address and to a denied one in turn. Both listen on the same port.
+/// X02, N17: DNS rebinding: the name leads to an allowed address and to a denied one in turn. Both listen on the same port.
 #[tokio::test]
 async fn x02_n17_t10_rebinding_never_reaches_the_denied_address() {
     let canary = answering(OK).await;

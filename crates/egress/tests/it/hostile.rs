@@ -47,6 +47,7 @@ async fn hung_up(gone: &Notify) {
     timeout(CEILING, gone.notified()).await.expect("the connection was kept open");
 }
 
+/// X03, X02, N17: no redirect is followed, wherever it leads.
 #[tokio::test]
 async fn x03_n17_t12_redirects_are_not_followed() {
     let target = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
@@ -179,6 +180,7 @@ async fn n17_t31_the_total_time_covers_the_body() {
     hung_up(&gone).await;
 }
 
+/// X04, N17: of an endless body 64 KiB are read.
 #[tokio::test]
 async fn n17_t32_an_endless_body_is_cut_at_64_kib() {
     let chunked =
@@ -195,6 +197,7 @@ async fn n17_t32_an_endless_body_is_cut_at_64_kib() {
     }
 }
 
+/// X04: a body of exactly the cap is whole.
 #[tokio::test]
 async fn x04_a_body_of_exactly_the_cap_is_read_to_its_end() {
     let body = "x".repeat(BODY_MAX_BYTES);
@@ -327,6 +330,7 @@ async fn n17_t38_stray_answers_are_not_taken() {
     assert_eq!(receiver.connections(), 2);
 }
 
+/// N09: all of up to ten copies of `Retry-After` are heard.
 #[tokio::test]
 async fn n09_ten_copies_of_retry_after_are_passed_on() {
     let copies: String = (1..=12).map(|n| format!("Retry-After: {n}\r\n")).collect();

@@ -5,6 +5,7 @@
 mod addresses;
 mod environment;
 mod hostile;
+mod kept;
 mod operator;
 mod support;
 mod tls;

@@ -114,7 +114,7 @@ impl Protocol {
     /// An attempt is over: another one of the mailbox may go, or one of `waited`, which stand aside and waited for that;
     /// `first`: they are asked first.
     pub(super) fn let_go(&mut self, mailbox: &MailboxKey, waited: &[Source], first: bool) {
-        if !first {
+        if !first && !waited.is_empty() {
             self.make_ready(mailbox);
         }
         for source in waited {
@@ -126,7 +126,6 @@ impl Protocol {
     }
 
     fn settle_window(&mut self, source: Source, mailbox: &MailboxKey, came: Settlement, now: Timestamp) {
-        let tolerant = self.lane(mailbox).traits.tolerant;
         let ended = came == Settlement::Ended;
         if let Some(open) = self.window.get_mut(source) {
             open.slot = if ended { Slot::Ended } else { Slot::Queued };
@@ -142,7 +141,8 @@ impl Protocol {
             }
             Settlement::Retry { due, history } => {
                 let hold = Hold { reason: HoldReason::Backoff, until: due };
-                let is_front = self.lane(mailbox).queue.front() == Some(source);
+                let lane = self.lane(mailbox);
+                let (tolerant, is_front) = (lane.traits.tolerant, lane.queue.front() == Some(source));
                 if tolerant && (self.has_room_aside(mailbox) || !is_front) {
                     self.set_aside(source, mailbox, Head { source, hold, history: Some(history) });
                 } else {

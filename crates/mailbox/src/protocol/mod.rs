@@ -15,7 +15,7 @@ mod start;
 mod timer;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::time::Duration;
 
 use mailrail_types::{HoldReason, MailboxKey, Timestamp};
@@ -247,11 +247,12 @@ impl Protocol {
 
     /// The lane of a mailbox, made from the fold when there is none.
     fn lane(&mut self, mailbox: &MailboxKey) -> &mut Lane {
-        if !self.lanes.contains_key(mailbox) {
-            let lane = Lane::new(Traits::STRICT, self.fold.backlog(mailbox));
-            self.lanes.insert(mailbox.clone(), lane);
+        match self.lanes.entry(mailbox.clone()) {
+            btree_map::Entry::Occupied(lane) => lane.into_mut(),
+            btree_map::Entry::Vacant(place) => {
+                place.insert(Lane::new(Traits::STRICT, self.fold.backlog(mailbox)))
+            }
         }
-        self.lanes.get_mut(mailbox).unwrap_or_else(|| unreachable!("it was just made"))
     }
 
     /// Forgets what a mailbox at rest does not need.

@@ -108,8 +108,8 @@ impl Protocol {
             return None;
         }
         let one_flight = self.rules.one_flight;
-        let has_room_aside = self.has_room_aside(mailbox);
         let lane = self.lanes.get(mailbox)?;
+        let has_room_aside = !lane.traits.tolerant || self.has_room_aside(mailbox);
         let full = self.flying.count(mailbox) >= lane.traits.flights_max(has_room_aside) && one_flight;
         if lane.clearing || lane.block_next.is_some() || (lane.saving > 0 && self.rules.durable_attempts) {
             return None;

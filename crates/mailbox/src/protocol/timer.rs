@@ -1,7 +1,7 @@
 //! What happens because time passes.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use mailrail_types::{HoldReason, MailboxKey, Timestamp};
 
@@ -28,6 +28,9 @@ enum Timer {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     order: BinaryHeap<Reverse<(Timestamp, Timer)>>,
+    /// Those of attempts, earliest first: as many as there were attempts in as long as one may take, and each as far off as the
+    /// others when it is set. One that comes out of order, because a clock went back, is with the rest.
+    slow: VecDeque<(Timestamp, Source)>,
     /// The earliest time that is set for a mailbox: a later one is set when that has come. So a mailbox that is asked again
     /// and again while it waits keeps one timer.
     due: BTreeMap<MailboxKey, Timestamp>,
@@ -49,7 +52,11 @@ impl Timers {
     pub(super) fn slow(&mut self, at: Timestamp, source: Source) {
         let grains = at.millis().saturating_add(SLOW_GRAIN_MS - 1).div_euclid(SLOW_GRAIN_MS);
         let at = Timestamp(grains.saturating_mul(SLOW_GRAIN_MS));
-        self.order.push(Reverse((at, Timer::Slow(source))));
+        if self.slow.back().is_none_or(|(last, _)| *last <= at) {
+            self.slow.push_back((at, source));
+        } else {
+            self.order.push(Reverse((at, Timer::Slow(source))));
+        }
     }
 
     pub(super) fn save(&mut self, at: Timestamp, mailbox: &MailboxKey) {
@@ -57,12 +64,15 @@ impl Timers {
     }
 
     fn pop(&mut self, now: Timestamp) -> Option<Timer> {
-        let Reverse((at, _)) = self.order.peek()?;
-        let at = *at;
-        if at > now {
+        if self.next()? > now {
             return None;
         }
-        let Reverse((_, timer)) = self.order.pop()?;
+        if self.is_slow_first()
+            && let Some((_, source)) = self.slow.pop_front()
+        {
+            return Some(Timer::Slow(source));
+        }
+        let Reverse((at, timer)) = self.order.pop()?;
         if let Timer::Due(mailbox) = &timer
             && self.due.get(mailbox) == Some(&at)
         {
@@ -72,11 +82,20 @@ impl Timers {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.order.len()
+        self.order.len() + self.slow.len()
+    }
+
+    /// Whether the earliest is that of an attempt.
+    fn is_slow_first(&self) -> bool {
+        let Some((slow, source)) = self.slow.front() else { return false };
+        let other = self.order.peek();
+        other.is_none_or(|Reverse((at, timer))| (slow, &Timer::Slow(*source)) < (at, timer))
     }
 
     fn next(&self) -> Option<Timestamp> {
-        self.order.peek().map(|Reverse((at, _))| *at)
+        let slow = self.slow.front().map(|(at, _)| *at);
+        let other = self.order.peek().map(|Reverse((at, _))| *at);
+        slow.into_iter().chain(other).min()
     }
 }
 
@@ -132,5 +151,27 @@ impl Protocol {
         } else {
             self.block(&mailbox, hold);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I8: an attempt is looked at when its time has come, whatever the clock did between the starts of two.
+    #[test]
+    fn i8_timers_of_attempts_come_in_order_although_the_clock_goes_back() {
+        let key = MailboxKey::from_text("a");
+        let mut timers = Timers::default();
+        for (at, source) in [(1000, 1), (500, 2), (1000, 3), (700, 4)] {
+            timers.slow(Timestamp(at), source);
+        }
+        timers.save(Timestamp(600), &key);
+        assert_eq!((timers.len(), timers.next()), (5, Some(Timestamp(500))));
+        assert_eq!(timers.pop(Timestamp(499)), None);
+        let order: Vec<Timer> = std::iter::from_fn(|| timers.pop(Timestamp(1000))).collect();
+        let expected = [Timer::Slow(2), Timer::Save(key), Timer::Slow(4), Timer::Slow(1), Timer::Slow(3)];
+        assert_eq!(order, expected);
+        assert_eq!((timers.len(), timers.next()), (0, None));
     }
 }

@@ -38,6 +38,7 @@ const HEX: [(Provider, &str); 3] = [
     (Provider::Generic, "x-signature-256"),
 ];
 
+/// X01: GitHub's published vector, and its kin.
 #[test]
 fn x01_githubs_published_vector_and_its_kin() {
     for (provider, name) in HEX {
@@ -54,6 +55,7 @@ fn x01_githubs_published_vector_and_its_kin() {
     assert_eq!(check(Provider::GitHub, &[GITHUB_SECRET], &other, GITHUB_BODY), missing);
 }
 
+/// X01: what is signed of a third party's webhook is all checked.
 #[test]
 fn x01_everything_that_is_signed_counts() {
     for (provider, name) in HEX {
@@ -85,6 +87,7 @@ fn x01_everything_that_is_signed_counts() {
     }
 }
 
+/// X01: the older of two secrets is good during a rotation.
 #[test]
 fn x01_a_rotation_overlaps() {
     let good = [("x-hub-signature-256", GITHUB_SIGNATURE)];
@@ -146,6 +149,7 @@ fn azure_devops_password_is_the_secret_whoever_the_user_is() {
     assert_eq!(of(&format!("Bearer {}", encoded("u:pass:word"))), missing);
 }
 
+/// X01: the published vector of Standard Webhooks.
 #[test]
 fn x01_standard_webhooks_with_its_published_vector() {
     for provider in [Provider::Generic, Provider::GitLab] {
