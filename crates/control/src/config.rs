@@ -70,6 +70,21 @@ impl Config {
             drain_timeout: Duration::from_secs(20),
         }
     }
+
+    /// What of it connections are held to. They may be as old as their callers like, and a request may take the whole
+    /// drain to end.
+    pub(crate) fn of_connections(&self) -> mailrail_serve::Limits {
+        mailrail_serve::Limits {
+            name: "control",
+            connections_max: self.connections_max,
+            headers_max: mailrail_serve::HEADERS_MAX,
+            header_bytes_max: mailrail_serve::HEADER_BYTES_MAX,
+            header_timeout: self.header_timeout,
+            age_max: Duration::MAX,
+            end_grace: Duration::MAX,
+            drain_timeout: self.drain_timeout,
+        }
+    }
 }
 
 /// Someone who may use the API, by a bearer token. Its name stands in the audit log.

@@ -21,34 +21,49 @@ use crate::setup_file::{code, parse_json};
 pub(crate) async fn pause(
     State(shared): State<Arc<Shared>>,
     Extension(actor): Extension<Actor>,
-    Path((tenant, endpoint)): Path<(String, String)>,
+    Path(path): Path<(String, String)>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let (tenant, endpoint) = read_request(&shared, &tenant, &endpoint, body).await?;
-    let _changing = shared.changing.lock().await;
-    let seq = shared.store.pause_endpoint(&tenant, &endpoint, &actor.0).await?;
-    tracing::info!(
-        target: "audit", actor = &*actor.0, action = "pause_endpoint", %tenant, %endpoint, seq, "endpoint paused"
-    );
-    visible(&shared, seq).await;
-    state(&shared, &tenant, &endpoint).await
+    change(&shared, &actor, &path, body, Change::Pause).await
 }
 
 /// `POST /v1/tenants/{tenant}/endpoints/{id}/resume`. As [`pause`], the other way.
 pub(crate) async fn resume(
     State(shared): State<Arc<Shared>>,
     Extension(actor): Extension<Actor>,
-    Path((tenant, endpoint)): Path<(String, String)>,
+    Path(path): Path<(String, String)>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let (tenant, endpoint) = read_request(&shared, &tenant, &endpoint, body).await?;
+    change(&shared, &actor, &path, body, Change::Resume).await
+}
+
+enum Change {
+    Pause,
+    Resume,
+}
+
+async fn change(
+    shared: &Arc<Shared>,
+    actor: &Actor,
+    (tenant, endpoint): &(String, String),
+    body: Body,
+    change: Change,
+) -> Result<Response, Problem> {
+    let (tenant, endpoint) = read_request(shared, tenant, endpoint, body).await?;
     let _changing = shared.changing.lock().await;
-    let seq = shared.store.resume_endpoint(&tenant, &endpoint).await?;
-    tracing::info!(
-        target: "audit", actor = &*actor.0, action = "resume_endpoint", %tenant, %endpoint, seq, "endpoint resumed"
-    );
-    visible(&shared, seq).await;
-    state(&shared, &tenant, &endpoint).await
+    let (seq, action, said) = match change {
+        Change::Pause => {
+            let seq = shared.store.pause_endpoint(&tenant, &endpoint, &actor.0).await?;
+            (seq, "pause_endpoint", "endpoint paused")
+        }
+        Change::Resume => {
+            let seq = shared.store.resume_endpoint(&tenant, &endpoint).await?;
+            (seq, "resume_endpoint", "endpoint resumed")
+        }
+    };
+    tracing::info!(target: "audit", actor = &*actor.0, action, %tenant, %endpoint, seq, "{said}");
+    visible(shared, seq).await;
+    state(shared, &tenant, &endpoint).await
 }
 
 async fn read_request(

@@ -1,22 +1,18 @@
 //! The role: its routes, and serving them until it is stopped.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{delete, get, post};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use mailrail_limits::Sizer;
 use mailrail_log::Log;
 use mailrail_store::{Directory, Store};
 use mailrail_telemetry::{DoorMetrics, MailboxMetrics, Metrics};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt as _;
 
 use crate::access::{in_time, operators_only};
 use crate::config::Config;
@@ -29,8 +25,6 @@ use crate::{apply, classes, explain, gauge, mailboxes, pause, resources, secrets
 
 /// Bodies of set-ups held at once: with the body limit it bounds the memory that operators can take.
 const SETUPS_AT_ONCE: usize = 4;
-/// Pause after the listener failed (usually: no file descriptor left), so that it does not spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What every request can reach.
 pub(crate) struct Shared {
@@ -151,48 +145,17 @@ impl Service {
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) -> Result<(), Error> {
         let address = listener.local_addr()?;
         tracing::info!(%address, "control API is up");
-        let slots = Arc::new(Semaphore::new(self.shared.config.connections_max));
-        let router = self.router();
+        // Replays and the gauge end with the listener, whatever ended it.
+        let stop = stop.child_token();
         let gauge = tokio::spawn(gauge::run(Arc::clone(&self.shared), stop.clone()));
         let mut replays = JoinSet::new();
         for all in self.shared.dead_letters.clone() {
             let stop = stop.clone();
             replays.spawn(async move { all.run(stop).await });
         }
-        let mut connections = JoinSet::new();
-        loop {
-            let permit = tokio::select! {
-                () = stop.cancelled() => break,
-                permit = Arc::clone(&slots).acquire_owned() => permit,
-            };
-            // The semaphore is never closed.
-            let Ok(permit) = permit else { break };
-            let stream = tokio::select! {
-                () = stop.cancelled() => break,
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection could not be accepted");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                        continue;
-                    }
-                },
-            };
-            connections.spawn(connection(
-                stream,
-                router.clone(),
-                self.shared.config.header_timeout,
-                stop.clone(),
-                permit,
-            ));
-            // Ended ones are taken out, so the set stays as small as the semaphore.
-            while connections.try_join_next().is_some() {}
-        }
-        drop(listener);
-        let drained = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.shared.config.drain_timeout, drained).await.is_err() {
-            tracing::warn!("requests were cut off: they took longer than the drain timeout");
-        }
+        let limits = self.shared.config.of_connections();
+        let served = mailrail_serve::serve(listener, self.router(), &limits, stop.clone()).await;
+        stop.cancel();
         // They end with the batch that they are at; what is not finished is carried on by the next one.
         let ended = async { while replays.join_next().await.is_some() {} };
         if tokio::time::timeout(self.shared.config.drain_timeout, ended).await.is_err() {
@@ -201,34 +164,6 @@ impl Service {
         // It ends with the stop; a panic in there costs a gauge.
         let _ = gauge.await;
         tracing::info!("control API is down");
-        Ok(())
-    }
-}
-
-/// Serves one connection; after `stop` it ends with the request that is running.
-async fn connection(
-    stream: TcpStream,
-    router: Router,
-    header_timeout: Duration,
-    stop: CancellationToken,
-    _permit: OwnedSemaphorePermit,
-) {
-    let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        router.clone().oneshot(request.map(axum::body::Body::new) as Request)
-    });
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
+        Ok(served?)
     }
 }

@@ -76,4 +76,18 @@ impl Config {
             drain_timeout: Duration::from_secs(20),
         }
     }
+
+    /// What of it connections are held to. A connection that is asked to end may finish the longest request there is.
+    pub(crate) fn of_connections(&self) -> mailrail_serve::Limits {
+        mailrail_serve::Limits {
+            name: "ingest",
+            connections_max: self.connections_max,
+            headers_max: self.headers_max,
+            header_bytes_max: self.header_bytes_max,
+            header_timeout: self.header_timeout,
+            age_max: self.connection_age_max,
+            end_grace: self.header_timeout + self.body_timeout + self.append_timeout,
+            drain_timeout: self.drain_timeout,
+        }
+    }
 }

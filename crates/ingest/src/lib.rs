@@ -26,7 +26,6 @@ mod parse;
 mod problem;
 mod read_body;
 mod reply;
-mod serve;
 mod service;
 mod source;
 mod spans;

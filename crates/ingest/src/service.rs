@@ -22,7 +22,6 @@ use crate::in_flight::InFlight;
 use crate::inbound::take_in;
 use crate::problem::{Problem, Refusal};
 use crate::reply::Reply;
-use crate::serve::serve;
 use crate::source::Sources;
 
 /// The one path that takes events.
@@ -110,7 +109,8 @@ impl Service {
     /// # Errors
     /// [`Error::Listener`] when the listener cannot be used any more.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) -> Result<(), Error> {
-        serve(listener, self.router(), &self.door.config, stop).await
+        let limits = self.door.config.of_connections();
+        Ok(mailrail_serve::serve(listener, self.router(), &limits, stop).await?)
     }
 }
 

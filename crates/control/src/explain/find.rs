@@ -55,7 +55,7 @@ impl Far {
             if self.is_among_many { ", or name its pipeline ('pipeline') to look through less" } else { "" };
         Problem::not_looked_at(format!(
             "there was time for {records} records of {} partitions together within {within:?}, and the event is not among \
-             them; ask again when the log is less busy{less}",
+             them; ask again when the log is less busy, or raise control.why_timeout{less}",
             self.partitions
         ))
     }
@@ -64,7 +64,7 @@ impl Far {
         let further = if self.is_among_many {
             "name its pipeline ('pipeline') to look further back in it"
         } else {
-            "that is as far back as a look goes; what is older can be read in the events topic with tools of the log"
+            "raise control.why_records_max to look further back, or read the events topic with tools of the log"
         };
         Problem::not_looked_at(format!(
             "the event is not among the newest {records} records of {} partitions together, at most {} of each; {further}",

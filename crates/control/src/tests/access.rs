@@ -41,6 +41,7 @@ async fn only_operators_get_past_the_door() {
     assert_eq!(setting.get("/v1/tenants").await.status, StatusCode::OK);
 }
 
+/// N15: every refusal is `application/problem+json` with a stable code.
 #[tokio::test]
 async fn n15_every_refusal_is_a_problem_with_a_code() {
     let setting = setting().await;

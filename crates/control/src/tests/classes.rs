@@ -9,6 +9,7 @@ use super::{document, log_lines, setting, total};
 
 const PATH: &str = "/v1/mailbox-classes";
 
+/// S17: options change at run time, and the roles know them at once.
 #[tokio::test]
 async fn s17_options_change_at_run_time() {
     let setting = setting().await;
@@ -44,6 +45,7 @@ async fn s17_options_change_at_run_time() {
     );
 }
 
+/// S17: invalid options are refused by name, and nothing changes.
 #[tokio::test]
 async fn s17_invalid_options_are_refused_and_named() {
     let setting = setting().await;

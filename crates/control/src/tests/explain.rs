@@ -17,7 +17,7 @@ async fn test(it: &Setting, body: &str) -> Answer {
     it.call(Method::POST, "/v1/filters/test", body.to_owned()).await
 }
 
-/// A05: the literal example in three languages, as docs/filters.md has it.
+/// N11, A05: the literal example in three languages, as docs/filters.md has it.
 #[tokio::test]
 async fn a05_n11_a_filter_is_tried_on_an_event() {
     let it = setting_with(|_| {}).await;
@@ -186,6 +186,7 @@ fn expected(list: &[(&str, bool, &str)]) -> Vec<(String, bool, String)> {
     list.iter().map(|(id, gets, reason)| ((*id).to_owned(), *gets, (*reason).to_owned())).collect()
 }
 
+/// N11: every subscription that was considered for an accepted event, with the clauses that decided.
 #[tokio::test]
 async fn n11_every_subscription_of_an_accepted_event_is_explained() {
     let it = accepting(1_000).await;
@@ -216,6 +217,7 @@ async fn n11_every_subscription_of_an_accepted_event_is_explained() {
     assert!(log_lines().contains("explain_event"), "what is shown leaves a line");
 }
 
+/// N11: permissions, errors and endpoints decide as they do in match.
 #[tokio::test]
 async fn n11_permissions_errors_and_endpoints_decide_as_in_match() {
     let it = accepting(1_000).await;

@@ -79,6 +79,7 @@ async fn everything_can_be_read_and_deleted() {
     assert_eq!(setting.get("/v1/tenants/acme").await.status, StatusCode::NOT_FOUND);
 }
 
+/// N16: secrets rotate with overlap, and are shown once.
 #[tokio::test]
 async fn n16_secrets_rotate_with_overlap() {
     let setting = setting().await;
@@ -133,6 +134,7 @@ async fn n16_secrets_rotate_with_overlap() {
     );
 }
 
+/// N16: no read and no log line shows a secret.
 #[tokio::test]
 async fn n16_no_read_and_no_log_line_shows_a_secret() {
     let setting = setting().await;

@@ -8,6 +8,7 @@ use super::setting;
 
 const PATH: &str = "/v1/shed";
 
+/// S36: the switch names what is shed, and is taken back, while everything runs.
 #[tokio::test]
 async fn s36_named_traffic_is_shed_and_let_in_again() {
     let setting = setting().await;
@@ -29,6 +30,7 @@ async fn s36_named_traffic_is_shed_and_let_in_again() {
     assert!(!covered(Provider::Jira));
 }
 
+/// S36: a rule with a mistake sheds nothing and changes nothing.
 #[tokio::test]
 async fn s36_a_mistake_sheds_nothing() {
     let setting = setting().await;

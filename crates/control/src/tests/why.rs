@@ -40,7 +40,7 @@ async fn parked(it: &Journaled, n: u64, until: i64) {
     it.commit(n, &[], None).await;
 }
 
-/// S30, N22: a parked delivery says what it waits for, until when, and what goes before it.
+/// N11, S30, N22: a parked delivery says what it waits for, until when, and what goes before it.
 #[tokio::test]
 async fn s30_a_parked_delivery_says_what_it_waits_for() {
     let (it, until) = (Journaled::start().await, hour_ahead());

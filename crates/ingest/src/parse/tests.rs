@@ -51,6 +51,7 @@ fn text(name: &str, value: &str) -> Attribute {
     Attribute { name: name.to_owned(), value: AttributeValue::String(value.to_owned()) }
 }
 
+/// N01: structured mode.
 #[test]
 fn n01_structured_attributes_keep_type_and_order() {
     let event = with(
@@ -216,6 +217,7 @@ fn malformed_json_is_said_without_repeating_it() {
     assert_eq!(code_and_field(&with(&deep_extension)), ("invalid_attribute", "a"));
 }
 
+/// N01: the content type chooses the mode.
 #[test]
 fn n01_content_types_choose_the_mode() {
     let json = format!("{{{MINIMAL}}}");
@@ -241,6 +243,7 @@ fn n01_content_types_choose_the_mode() {
     assert!(detail.contains("ce-id, ce-source, ce-type") && detail.contains(STRUCTURED), "{detail}");
 }
 
+/// N01: binary mode.
 #[test]
 fn n01_binary_headers() {
     let event = binary(&[
@@ -278,6 +281,7 @@ fn n01_binary_headers() {
     assert_eq!(code_and_field(&two), ("duplicate_attribute", "content-type"));
 }
 
+/// N01: plain JSON with headers.
 #[test]
 fn n01_plain_json_with_headers_needs_no_specversion() {
     let required =
@@ -290,6 +294,7 @@ fn n01_plain_json_with_headers_needs_no_specversion() {
     assert_eq!(code_and_field(&plain(&required[1..])), ("missing_attribute", "ce-id"));
 }
 
+/// N01: batch mode, item by item.
 #[test]
 fn n01_a_batch_is_read_item_by_item() {
     let batch =

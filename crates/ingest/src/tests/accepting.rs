@@ -6,6 +6,7 @@ use super::*;
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
+/// N01, A11: an event in binary mode is in the log when it is answered.
 #[tokio::test]
 async fn n01_a11_binary_event_is_in_the_log_when_it_is_answered() {
     let house = house().await;
@@ -51,6 +52,7 @@ async fn the_tenant_is_the_one_of_the_key() {
     assert_eq!(event.id, EventId::derive(&TenantId::new("other").expect("an id"), "/s", "1"));
 }
 
+/// N01: plain JSON with headers, through the door.
 #[tokio::test]
 async fn n01_plain_json_with_headers_and_the_partition_key() {
     let house = house().await;
@@ -81,6 +83,7 @@ async fn an_event_without_a_readable_key_is_accepted_without_one() {
     assert!(events(house.log.as_ref(), "acme").await.iter().all(|e| e.ordering_key.is_none()));
 }
 
+/// N01: a batch keeps its order, and each item has its answer.
 #[tokio::test]
 async fn n01_a_batch_keeps_its_order_and_answers_per_item() {
     let house = house().await;

@@ -88,6 +88,7 @@ fn failing_on(failure: Failure, folder: TempDir, directory: Arc<Directory>) -> F
     Failing { router: service.router(), log, metrics, _folder: folder }
 }
 
+/// A11: no 202 without the acknowledgement of the log.
 #[tokio::test]
 async fn a11_nothing_is_accepted_that_the_log_did_not_acknowledge() {
     let door = failing(Failure::Unavailable).await;
@@ -125,6 +126,7 @@ async fn a_silent_log_is_not_waited_for_without_end() {
     send(&door.router, structured(event_json("1"))).await.assert_problem(503, "log_unavailable");
 }
 
+/// A11: the same of a third party's webhook.
 #[tokio::test]
 async fn a11_a_webhook_too_is_accepted_only_when_the_log_has_it() {
     for (failure, status, code) in

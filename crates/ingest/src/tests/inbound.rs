@@ -2,6 +2,7 @@
 
 mod refusing;
 
+use mailrail_limits::Counter;
 use mailrail_types::{
     App, AppId, Endpoint, EndpointId, EventId, Integration, IntegrationId, Provider, Secret,
 };
@@ -221,6 +222,7 @@ async fn s34_n05_two_thousand_bodies_are_untouched_in_the_log() {
     }
 }
 
+/// S04: a body that cannot be read is taken without a key.
 #[tokio::test]
 async fn s04_a_body_that_cannot_be_read_is_taken_without_a_key() {
     let (house, ..) = inbound_house().await;
@@ -237,9 +239,36 @@ async fn s04_a_body_that_cannot_be_read_is_taken_without_a_key() {
     assert!(stored.iter().all(|e| e.ordering_key.is_none()));
 }
 
+/// S08: a webhook counts once for its sender's width, whatever number of cells it goes to; one of a strict class, and one without a
+/// key, counts for none.
+#[tokio::test]
+async fn s08_a_webhook_counts_once_however_many_cells_it_goes_to() {
+    let (house, ..) = inbound_house().await;
+    let push = [("x-github-event", "push")];
+    let class = MailboxClass::with_defaults(ClassId::of(MailboxClass::TOLERANT), true);
+    let counter = Counter::new("source", &["default", "acme", "gh", "inbound.github.push"]);
+    let counted = async || house.sizer.width_of(&class, &counter).await.payloads;
+    for n in 0..40 {
+        let body = format!(r#"{{"repository":{{"id":{n}}}}}"#);
+        assert_eq!(send(&house.router, webhook("github/gh", &push, body)).await.status, 202);
+    }
+    assert_eq!(counted().await, Some(40), "each goes to two cells");
+    let before = house.sizer.counts().counters;
+    let jira = r#"{"webhookEvent":"jira:issue_updated","issue":{"id":"10002"}}"#;
+    assert_eq!(send(&house.router, webhook("jira/ji", &[], jira)).await.status, 202, "strict");
+    assert_eq!(
+        send(&house.router, webhook("github/also", &push, r#"{"repository":{"id":1}}"#)).await.status,
+        401
+    );
+    assert_eq!(house.sizer.counts().counters, before);
+    assert_eq!(send(&house.router, webhook("github/gh", &push, "{}")).await.status, 202, "no key");
+    assert_eq!(counted().await, Some(40));
+}
+
 /// Path, headers, body.
 type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
 
+/// S04: each provider is read in its own way.
 #[tokio::test]
 async fn s04_each_provider_is_read_in_its_own_way() {
     let (house, ..) = inbound_house().await;
@@ -280,6 +309,7 @@ async fn s04_each_provider_is_read_in_its_own_way() {
     );
 }
 
+/// S24: hostile event types make no mailbox of their own; a known one does.
 #[tokio::test]
 async fn s24_a_hostile_event_type_makes_no_mailbox() {
     let (house, ..) = inbound_house().await;

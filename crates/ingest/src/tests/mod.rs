@@ -21,6 +21,7 @@ use mailrail_limits::{LocalWindows, Sizer};
 use mailrail_log::{LocalLog, Log, StoredRecord, TopicSpec};
 use mailrail_store::{Directory, EncryptionKey, KeySetup, Store, TenantSetup};
 use mailrail_telemetry::Metrics;
+use mailrail_testkit::read_topic;
 use mailrail_types::{
     ClassId, Event, EventType, KeyId, MailboxClass, PartitionCount, Tenant, TenantId, Timestamp,
 };
@@ -153,18 +154,7 @@ fn event_json(id: &str) -> String {
 
 /// Everything in the events topic for a tenant, in order within each partition.
 async fn records(log: &dyn Log, tenant: &str) -> Vec<StoredRecord> {
-    let readers = log.readers().expect("readers");
-    let mut found = Vec::new();
-    for partition in 0..PARTITIONS.0.get() {
-        let bounds = log.bounds(TOPIC, partition).await.expect("bounds");
-        let mut reader = readers.open(TOPIC, partition, bounds.low).expect("a reader");
-        let mut next = bounds.low;
-        while next < bounds.high {
-            let batch = reader.next(1_000).await.expect("records");
-            next = batch.last().map_or(next, |last| last.offset + 1);
-            found.extend(batch);
-        }
-    }
+    let found = read_topic(log, TOPIC, PARTITIONS.0.get()).await;
     let prefix = format!("default::{tenant}:");
     found.into_iter().filter(|record| record.key.starts_with(prefix.as_bytes())).collect()
 }

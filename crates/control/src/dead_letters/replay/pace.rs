@@ -71,6 +71,7 @@ mod tests {
         assert!((280..300).contains(&tries), "{tries}");
     }
 
+    /// A47: a replay is limited in its rate: no second has more letters.
     #[test]
     fn no_second_has_more_letters_than_the_rate() {
         for rate in [1, 2, 3, 50, 999, 10_000] {

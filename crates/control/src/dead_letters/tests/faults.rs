@@ -4,7 +4,8 @@ use std::sync::Mutex as StdMutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use mailrail_log::{Between, Interposed, LogError, Offset};
+use mailrail_log::{LogError, Offset};
+use mailrail_testkit::{Between, Interposed};
 use tokio::sync::Notify;
 
 use super::*;
@@ -122,7 +123,7 @@ async fn run_until_it_dies(faulty: &Arc<Interposed<Faulty>>, id: &str) -> bool {
     died
 }
 
-/// Died at each append, before it and after it: whoever carries it on puts every letter back once, in order.
+/// A47: died at each append, before it and after it: whoever carries it on puts every letter back once, in order.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_that_dies_at_any_moment_is_carried_on_and_puts_every_letter_back_once() {
     for fault in [Fault::DiesBefore, Fault::DiesAfter] {
@@ -301,19 +302,7 @@ async fn a_stop_lets_the_next_one_go_on_at_once() {
     let first = of();
     let slow = ReplayRequest { rate: Some(4), ..all() };
     let ordered = first.order(&slow, "alice", true).await.expect("ordered");
-    let stop = CancellationToken::new();
-    let running = tokio::spawn({
-        let (letters, stop) = (first.clone(), stop.clone());
-        async move { letters.run(stop).await }
-    });
-    let begun = async {
-        while first.replay(&ordered.id).await.expect("a status").redriven == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, begun).await.expect("it begins");
-    stop.cancel();
-    running.await.expect("it ends");
+    run_until(&first, &ordered.id, |status| status.redriven > 0).await;
     assert_eq!(first.replay(&ordered.id).await.expect("a status").state, "waiting");
     let status = run_until_over(&of(), &ordered.id).await;
     assert_eq!((status.redriven, place.put_back().await), (12, Place::expected(4, 1)));

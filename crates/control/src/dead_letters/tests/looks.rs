@@ -13,6 +13,7 @@ fn ids(list: &LetterList) -> Vec<String> {
     list.items.iter().filter_map(|it| Some(it.letter.as_ref()?.delivery.clone())).collect()
 }
 
+/// A46: pages of any size give every letter once, the newest first.
 #[tokio::test]
 async fn pages_of_any_size_give_every_letter_once_the_newest_first() {
     let place = Place::new().await;
@@ -105,6 +106,7 @@ async fn no_look_goes_beyond_its_limit() {
     }
 }
 
+/// A46: one letter, with its attempts and why.
 #[tokio::test]
 async fn a_letter_is_shown_whole_and_its_payload_when_it_is_asked_for() {
     let place = Place::new().await;
@@ -153,6 +155,7 @@ async fn a_letter_is_shown_whole_and_its_payload_when_it_is_asked_for() {
     }
 }
 
+/// A46: counts by reason and endpoint.
 #[tokio::test]
 async fn letters_are_counted_once_by_reason_and_endpoint() {
     let place = Place::new().await;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mailrail_log::{LocalLog, Log, NewRecord, TopicSpec};
+use mailrail_testkit::read_partition;
 use mailrail_types::{
     DeadLetter, DeadReason, Delivery, EndpointId, EventId, History, Mailbox, SubscriptionId, TenantId,
     Timestamp,
@@ -127,19 +128,12 @@ impl Place {
 
     /// What was put back, partition by partition, in order.
     async fn put_back(&self) -> Vec<Put> {
-        let readers = self.log.readers().expect("readers");
         let mut all = Vec::new();
         for partition in 0..PARTITIONS {
-            let bounds = self.log.bounds("deliveries.default", partition).await.expect("bounds");
-            let mut reader = readers.open("deliveries.default", partition, bounds.low).expect("a reader");
-            let mut next = bounds.low;
-            while next < bounds.high {
-                for record in reader.next(100).await.expect("records") {
-                    let delivery = decode_delivery(&record.value).expect("a delivery");
-                    next = record.offset + 1;
-                    let redrives = delivery.history.redrives;
-                    all.push(Put { partition, id: delivery.id.to_string(), redrives });
-                }
+            for record in read_partition(&*self.log, "deliveries.default", partition).await {
+                let delivery = decode_delivery(&record.value).expect("a delivery");
+                let redrives = delivery.history.redrives;
+                all.push(Put { partition, id: delivery.id.to_string(), redrives });
             }
         }
         all
@@ -168,21 +162,26 @@ async fn replayed(letters: &DeadLetters, request: &ReplayRequest) -> ReplayStatu
 }
 
 async fn run_until_over(letters: &DeadLetters, id: &str) -> ReplayStatus {
+    run_until(letters, id, ReplayStatus::is_over).await
+}
+
+/// Runs replays until this one has come so far, and stops them.
+async fn run_until(letters: &DeadLetters, id: &str, reached: impl Fn(&ReplayStatus) -> bool) -> ReplayStatus {
     let stop = CancellationToken::new();
     let running = tokio::spawn({
         let (letters, stop) = (letters.clone(), stop.clone());
         async move { letters.run(stop).await }
     });
-    let over = async {
+    let far_enough = async {
         loop {
             let status = letters.replay(id).await.expect("a status");
-            if status.is_over() {
+            if reached(&status) {
                 return status;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let status = tokio::time::timeout(PATIENCE, over).await.expect("it is over some time");
+    let status = tokio::time::timeout(PATIENCE, far_enough).await.expect("it gets there");
     stop.cancel();
     running.await.expect("it ends");
     status

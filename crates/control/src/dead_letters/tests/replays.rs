@@ -4,6 +4,7 @@ use mailrail_wire::decode_delivery as decode;
 
 use super::*;
 
+/// A47: a bulk replay puts each letter back once and in order; a second one puts back nothing.
 #[tokio::test]
 async fn every_letter_is_put_back_once_in_order_and_a_second_replay_puts_back_nothing() {
     let place = Place::new().await;
@@ -26,6 +27,7 @@ async fn every_letter_is_put_back_once_in_order_and_a_second_replay_puts_back_no
     assert_eq!(states, [120, 0, 120], "the newest first");
 }
 
+/// A47, A42: what is put back has its id, and all attempts before it again.
 #[tokio::test]
 async fn a_delivery_that_is_put_back_is_the_same_with_its_attempts_and_its_time_before_it() {
     let place = Place::new().await;
@@ -79,6 +81,7 @@ async fn a_replay_ends_where_the_dead_letters_ended_when_it_was_ordered() {
     assert_eq!(replayed(&letters, &all()).await.redriven, 5);
 }
 
+/// A47: a filter leaves the others alone.
 #[tokio::test]
 async fn a_filter_leaves_the_others_alone_and_what_cannot_be_read_stays() {
     let place = Place::new().await;
@@ -128,6 +131,7 @@ async fn orders_that_cannot_be_meant_are_refused_and_change_nothing() {
     assert_eq!(place.put_back().await, []);
 }
 
+/// A47: a replay that is cancelled ends.
 #[tokio::test]
 async fn a_cancelled_replay_ends_and_the_next_one_gets_its_turn() {
     let place = Place::new().await;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::tests::{log_lines, setting};
 
+/// A46, A47: dead letters are listed, counted, shown and put back over the API.
 #[tokio::test]
 async fn dead_letters_are_listed_counted_shown_and_put_back_over_the_api() {
     let setting = setting().await;

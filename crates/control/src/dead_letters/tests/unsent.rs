@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use mailrail_log::{Between, Interposed, LogError, Offset};
+use mailrail_log::{LogError, Offset};
+use mailrail_testkit::{Between, Interposed};
 
 use super::*;
 
@@ -181,19 +182,7 @@ async fn a_stop_leaves_no_batch_open() {
     let letters = place.letters();
     let slow = ReplayRequest { rate: Some(4), ..all() };
     let ordered = letters.order(&slow, "alice", true).await.expect("ordered");
-    let stop = CancellationToken::new();
-    let running = tokio::spawn({
-        let (letters, stop) = (letters.clone(), stop.clone());
-        async move { letters.run(stop).await }
-    });
-    let begun = async {
-        while letters.replay(&ordered.id).await.expect("a status").redriven == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, begun).await.expect("it begins");
-    stop.cancel();
-    running.await.expect("it ends");
+    run_until(&letters, &ordered.id, |status| status.redriven > 0).await;
     let sent = place.put_back().await.len() as u64;
     for partition in 0..PARTITIONS {
         let topic = pipeline().deliveries.name;

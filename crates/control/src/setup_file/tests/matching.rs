@@ -11,6 +11,7 @@ fn refused(of: &str, with: &str) -> Vec<(String, String)> {
     problems.into_iter().map(|p| (p.code, p.path)).collect()
 }
 
+/// A08: the four policies can be set by subscription; dropping and counting is the default.
 #[test]
 fn a08_a_subscription_says_what_becomes_of_events_without_a_verdict() {
     let policy_of = |text: &str| check(text).expect("good").tenants[0].subscriptions[0].on_filter_error;

@@ -52,7 +52,10 @@ async fn a_pipeline_that_is_known_is_not_asked_for() {
     for query in ["", "?pipeline=default"] {
         let said = refused(&it, &of, query).await;
         assert!(said.contains("2 records of 3 partitions together, at most 2 of each"), "{said}");
-        assert!(said.contains("as far back as a look goes") && !said.contains("name its pipeline"), "{said}");
+        assert!(
+            said.contains("raise control.why_records_max") && !said.contains("name its pipeline"),
+            "{said}"
+        );
     }
     let (it, of) = buried(true, |config| config.why_records_max = 6).await;
     let said = refused(&it, &of, "?pipeline=default").await;

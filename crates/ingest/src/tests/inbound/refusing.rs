@@ -13,6 +13,7 @@ use super::*;
 const SIGNED: &str = "Hello, World!";
 const SIGNATURE: &str = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 
+/// X01: a webhook is taken with a good signature of either secret, and with no other.
 #[tokio::test]
 async fn x01_signatures_good_bad_and_missing() {
     let (house, ..) = inbound_house().await;
@@ -48,6 +49,8 @@ fn unread() -> Body {
     Body::new(StreamBody::new(never))
 }
 
+/// S36, S08: only what is named is shed, with 429 and `Retry-After`, before its body is read or it is sized; it counts for
+/// no width.
 #[tokio::test]
 async fn s36_shed_traffic_costs_nothing_and_only_what_is_named_is_shed() {
     let (house, store, directory) = inbound_house().await;
