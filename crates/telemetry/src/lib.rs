@@ -11,13 +11,15 @@ mod metrics;
 mod traces;
 
 pub use extreme::{Extreme, Part};
-pub use logs::{LogFormat, LogOptions, Logs, init_logs, surface, trace_id};
+pub use logs::{LogFormat, LogOptions, Logs, flush_logs, init_logs, surface, trace_id};
 #[doc(hidden)]
 pub use mailrail_types::Delivery;
 pub use metrics::{
-    ControlMetrics, DeliverMetrics, DepthLabels, DoorMetrics, IngestMetrics, LevelLabels, LimitsMetrics,
-    LogMetrics, MailboxMetrics, MatchMetrics, Metrics, OpenRequest, OutcomeLabels, QueueLabels, ReasonLabels,
-    ReplayMetrics, RequestLabels, RoutingLabels, StatusLabels, TraceMetrics,
+    ControlMetrics, DELIVERY_KINDS_MAX, DELIVERY_KINDS_NAMED_MAX, DeadLabels, DeliverMetrics, DeliveryKind,
+    DeliveryLabels, DeliveryMetrics, DepthLabels, DoorMetrics, FirstAttemptLabels, IngestMetrics,
+    LevelLabels, LimitsMetrics, LogMetrics, MailboxMetrics, MatchMetrics, Metrics, OpenRequest,
+    OutcomeLabels, QueueLabels, ReasonLabels, ReplayMetrics, RequestLabels, RoutingLabels, StatusLabels,
+    TraceMetrics,
 };
 pub use traces::{Post, PostError, Posting, Span, TracedProcess, Traces, TracesError, TracesOptions};
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 mod build;
 mod control;
 mod deliver;
+mod delivery;
 mod door;
 mod ingest;
 mod labels;
@@ -19,9 +20,13 @@ use prometheus_client::registry::Registry;
 
 pub use control::ControlMetrics;
 pub use deliver::DeliverMetrics;
+pub use delivery::{DELIVERY_KINDS_MAX, DELIVERY_KINDS_NAMED_MAX, DeliveryKind, DeliveryMetrics};
 pub use door::{DoorMetrics, OpenRequest, RequestLabels};
 pub use ingest::IngestMetrics;
-pub use labels::{DepthLabels, OutcomeLabels, QueueLabels, ReasonLabels, RoutingLabels, StatusLabels};
+pub use labels::{
+    DeadLabels, DeliveryLabels, DepthLabels, FirstAttemptLabels, OutcomeLabels, QueueLabels, ReasonLabels,
+    RoutingLabels, StatusLabels,
+};
 pub use limits::LimitsMetrics;
 pub use logs::{LevelLabels, LogMetrics};
 pub use mailbox::MailboxMetrics;
@@ -96,7 +101,10 @@ mod tests {
     #[test]
     fn n19_catalogue_renders() {
         let metrics = Metrics::new();
-        metrics.deliver.attempts.get_or_create(&OutcomeLabels { outcome: "delivered" }).inc();
+        let (delivery, delivered) = (&metrics.deliver.delivery, mailrail_types::Outcome::Delivered);
+        let kind = delivery.kind("", "push", "strict");
+        delivery.attempted(&kind, delivered, 0.1);
+        delivery.first_attempted(&kind, delivered, false, 0.1);
         let queue = "source";
         metrics.mailbox.oldest_age_seconds.get_or_create(&QueueLabels { queue }).set(7);
         let labels = DepthLabels { queue, class: "strict".to_owned(), quantile: "0.99" };
@@ -106,7 +114,7 @@ mod tests {
             "mailrail_ingest_events_accepted_total",
             "mailrail_ingest_append_seconds_bucket",
             "mailrail_match_events_total",
-            "mailrail_deliver_attempts_total{outcome=\"delivered\"} 1",
+            "mailrail_deliver_attempts_total{outcome=\"delivered\",event_type=\"push\",class=\"strict\",region=\"\"} 1",
             "mailrail_deliver_in_flight",
             "mailrail_deliver_duplicates_suspected_total 0",
             "mailrail_deliver_unclean_takeovers_total 0",
@@ -116,7 +124,7 @@ mod tests {
             "mailrail_mailbox_oldest_age_seconds{queue=\"source\"} 7",
             "mailrail_ingest_requests_in_flight 0",
             "mailrail_control_requests_in_flight 0",
-            "mailrail_deliver_first_attempt_delay_seconds_count 0",
+            "mailrail_deliver_first_attempt_delay_seconds_count{held=\"false\",outcome=\"delivered\",",
             "mailrail_replay_unfinished 0",
             "mailrail_replay_letters_total{outcome=\"failed\"} 0",
             "mailrail_replay_letters_total{outcome=\"undecided\"} 0",

@@ -15,6 +15,26 @@ use super::line::{self, Head};
 use super::throttle::{Suppressed, Throttle, Verdict, WINDOW};
 use crate::metrics::{LevelLabels, LogMetrics};
 
+impl Look {
+    fn line(self, level: Level, target: &str, fields: &Fields) -> Vec<u8> {
+        let mut timestamp = String::new();
+        // Writing to a String cannot fail.
+        let _ = SystemTime.format_time(&mut Writer::new(&mut timestamp));
+        let head = Head { timestamp: &timestamp, level, target };
+        match self {
+            Self::Json => line::json(head, fields),
+            Self::Text { colours } => line::text(head, fields, colours),
+        }
+    }
+
+    /// The line that says how many were lost.
+    pub(super) fn lost(self, lines: u64) -> Vec<u8> {
+        let message = "lines were lost: nobody read standard error, or not fast enough".to_owned();
+        let named = vec![("lost", Value::Literal(lines.to_string()))];
+        self.line(Level::WARN, module_path!(), &Fields { message, named, cut: false })
+    }
+}
+
 /// Lines of this target are never suppressed: they say who did what.
 pub(super) const AUDIT: &str = "audit";
 
@@ -104,14 +124,7 @@ impl Lines {
     }
 
     fn write(&self, level: Level, target: &str, fields: &Fields) {
-        let mut timestamp = String::new();
-        // Writing to a String cannot fail.
-        let _ = SystemTime.format_time(&mut Writer::new(&mut timestamp));
-        let head = Head { timestamp: &timestamp, level, target };
-        (self.sink)(&match self.look {
-            Look::Json => line::json(head, fields),
-            Look::Text { colours } => line::text(head, fields, colours),
-        });
+        (self.sink)(&self.look.line(level, target, fields));
     }
 
     /// Says what was suppressed in windows that are over.

@@ -55,6 +55,7 @@ fn logged(look: Look, run: impl FnOnce(&Lines)) -> (Out, Metrics) {
     (out, metrics)
 }
 
+/// A53: a line is one JSON object, with its fields beside each other.
 #[test]
 fn a53_a_line_is_one_json_object_with_its_fields_beside_each_other() {
     let (out, _) = logged(Look::Json, |_| {
@@ -132,6 +133,7 @@ fn a54_what_is_made_of_a_huge_value_is_bounded_before_it_is_made() {
     assert!(endless.0.get() < 200, "it was stopped");
 }
 
+/// A53: no value can begin a line of its own.
 #[test]
 fn a53_no_value_can_begin_a_line_of_its_own() {
     let evil = "one\ntwo\r\n{\"level\":\"ERROR\"}\u{1b}[2J\u{9b}2J\u{2028}";
@@ -146,6 +148,7 @@ fn a53_no_value_can_begin_a_line_of_its_own() {
     assert_eq!(out.json()[0]["evil"], evil, "nothing of it is lost");
 }
 
+/// A53: the text form is one bounded line too.
 #[test]
 fn a53_the_text_for_people_is_bounded_too() {
     let (out, _) = logged(Look::Text { colours: true }, |_| {
@@ -161,6 +164,7 @@ fn a53_the_text_for_people_is_bounded_too() {
     assert!(lines[1].len() <= LINE_BYTES_MAX && lines[1].ends_with(" truncated=true\n"), "{}", lines[1]);
 }
 
+/// A53: a value that cannot be written costs its value, and not the line.
 #[test]
 fn a53_a_value_that_panics_or_fails_costs_its_value_and_no_more() {
     struct Bad(bool);

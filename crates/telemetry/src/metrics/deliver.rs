@@ -6,30 +6,16 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::labels::{OutcomeLabels, ReasonLabels};
-use super::register::{
-    AGE_BUCKETS, ATTEMPT_BUCKETS, DELAY_BUCKETS, TRIES_BUCKETS, amounts, counter, extreme, family, gauge,
-    seconds,
-};
+use super::delivery::DeliveryMetrics;
+use super::labels::ReasonLabels;
+use super::register::{AGE_BUCKETS, ATTEMPT_BUCKETS, counter, extreme, family, gauge, seconds};
 use crate::extreme::Extreme;
 
 /// Metrics of stage two.
 #[derive(Debug, Clone)]
 pub struct DeliverMetrics {
-    /// `mailrail_deliver_attempts_total`
-    pub attempts: Family<OutcomeLabels, Counter>,
-    /// `mailrail_deliver_settled_total`
-    pub settled: Family<OutcomeLabels, Counter>,
-    /// `mailrail_deliver_dead_letters_total`
-    pub dead: Family<ReasonLabels, Counter>,
-    /// `mailrail_deliver_attempt_seconds`
-    pub attempt_seconds: Histogram,
-    /// `mailrail_deliver_first_attempt_delay_seconds`
-    pub first_attempt_delay_seconds: Histogram,
-    /// `mailrail_deliver_age_seconds`
-    pub age_seconds: Histogram,
-    /// `mailrail_deliver_attempts_per_delivery`
-    pub attempts_per_delivery: Histogram,
+    /// What is counted of deliveries.
+    pub delivery: DeliveryMetrics,
     /// `mailrail_deliver_takeover_seconds`
     pub takeover_seconds: Histogram,
     /// `mailrail_deliver_prefix_seconds`
@@ -72,14 +58,7 @@ pub struct DeliverMetrics {
 
 impl DeliverMetrics {
     pub(super) fn register(r: &mut Registry) -> Self {
-        let Times {
-            attempt_seconds,
-            first_attempt_delay_seconds,
-            age_seconds,
-            attempts_per_delivery,
-            takeover_seconds,
-            prefix_seconds,
-        } = Times::register(r);
+        let (takeover_seconds, prefix_seconds) = times(r);
         let Held {
             held,
             held_by_reason,
@@ -98,13 +77,7 @@ impl DeliverMetrics {
             partitions,
         } = Owned::register(r);
         Self {
-            attempts: family(r, "attempts", "Attempts, by outcome"),
-            settled: family(r, "settled", "Deliveries that ended, by outcome"),
-            dead: family(r, "dead_letters", "Deliveries given up, by reason"),
-            attempt_seconds,
-            first_attempt_delay_seconds,
-            age_seconds,
-            attempts_per_delivery,
+            delivery: DeliveryMetrics::register(r),
             takeover_seconds,
             prefix_seconds,
             in_flight: gauge(r, "in_flight", "Attempts running now"),
@@ -136,52 +109,11 @@ impl DeliverMetrics {
     }
 }
 
-/// How long things take.
-struct Times {
-    attempt_seconds: Histogram,
-    first_attempt_delay_seconds: Histogram,
-    age_seconds: Histogram,
-    attempts_per_delivery: Histogram,
-    takeover_seconds: Histogram,
-    prefix_seconds: Histogram,
-}
-
-impl Times {
-    fn register(r: &mut Registry) -> Self {
-        Self {
-            attempt_seconds: seconds(r, "attempt", "Time of one attempt", &ATTEMPT_BUCKETS),
-            first_attempt_delay_seconds: seconds(
-                r,
-                "first_attempt_delay",
-                "Time from accepted to the start of the first attempt, without letters that were put back; a paused or limited endpoint's time is in it",
-                &DELAY_BUCKETS,
-            ),
-            age_seconds: seconds(
-                r,
-                "age",
-                "Time from accepted to delivered, end to end; retries are in it, and letters that were put back, from when they were accepted",
-                &AGE_BUCKETS,
-            ),
-            attempts_per_delivery: amounts(
-                r,
-                "attempts_per_delivery",
-                "Attempts of a delivery when it ended; 0 where none was made",
-                &TRIES_BUCKETS,
-            ),
-            takeover_seconds: seconds(
-                r,
-                "takeover",
-                "Time from an assignment to the first delivery that may start",
-                &ATTEMPT_BUCKETS,
-            ),
-            prefix_seconds: seconds(
-                r,
-                "prefix",
-                "Age of the oldest record that holds the commit, as looked at",
-                &AGE_BUCKETS,
-            ),
-        }
-    }
+/// How long it takes until a partition may start, and how far its commit is behind.
+fn times(r: &mut Registry) -> (Histogram, Histogram) {
+    let takeover = "Time from an assignment to the first delivery that may start";
+    let prefix = "Age of the oldest record that holds the commit, as looked at";
+    (seconds(r, "takeover", takeover, &ATTEMPT_BUCKETS), seconds(r, "prefix", prefix, &AGE_BUCKETS))
 }
 
 /// What is parked, and what that holds.

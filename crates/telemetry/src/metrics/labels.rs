@@ -1,5 +1,7 @@
 //! The sets of labels. Each is closed or counted by what operators name: none holds a tenant, an endpoint or a URL.
 
+use std::sync::Arc;
+
 use prometheus_client::encoding::EncodeLabelSet;
 
 /// Label `status`: HTTP status of an answer.
@@ -14,6 +16,49 @@ pub struct StatusLabels {
 pub struct OutcomeLabels {
     /// The code.
     pub outcome: &'static str,
+}
+
+/// Labels of what is counted of deliveries. The kinds are bounded: see `DeliveryMetrics::kind`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct DeliveryLabels {
+    /// A code of `types::Outcome`.
+    pub outcome: &'static str,
+    /// Of the event.
+    pub event_type: Arc<str>,
+    /// Of the recipient's mailbox.
+    pub class: Arc<str>,
+    /// That the mailbox is in; empty where there is one.
+    pub region: Arc<str>,
+}
+
+/// Those of a delivery that was given up: [`DeliveryLabels`], and why.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct DeadLabels {
+    /// A code of `types::DeadReason`.
+    pub reason: &'static str,
+    /// As [`DeliveryLabels::outcome`].
+    pub outcome: &'static str,
+    /// As [`DeliveryLabels::event_type`].
+    pub event_type: Arc<str>,
+    /// As [`DeliveryLabels::class`].
+    pub class: Arc<str>,
+    /// As [`DeliveryLabels::region`].
+    pub region: Arc<str>,
+}
+
+/// Those of a first attempt: [`DeliveryLabels`], and whether something of the recipient's held it back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct FirstAttemptLabels {
+    /// `true` or `false`.
+    pub held: &'static str,
+    /// As [`DeliveryLabels::outcome`].
+    pub outcome: &'static str,
+    /// As [`DeliveryLabels::event_type`].
+    pub event_type: Arc<str>,
+    /// As [`DeliveryLabels::class`].
+    pub class: Arc<str>,
+    /// As [`DeliveryLabels::region`].
+    pub region: Arc<str>,
 }
 
 /// Label `reason`: a code of a closed set.

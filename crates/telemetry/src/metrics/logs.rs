@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tracing::Level;
 
-use super::register::family;
+use super::register::{counter, family};
 
 /// Label `level`: of a log line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -35,11 +35,14 @@ impl LevelLabels {
 pub struct LogMetrics {
     /// `mailrail_log_lines_suppressed_total`
     pub suppressed: Family<LevelLabels, Counter>,
+    /// `mailrail_log_lines_lost_total`
+    pub lost: Counter,
 }
 
 impl LogMetrics {
     pub(super) fn register(r: &mut Registry) -> Self {
         let help = "Log lines that were not written because their place in the code said too many, by level";
-        Self { suppressed: family(r, "lines_suppressed", help) }
+        let lost = "Log lines that were not written because nobody read standard error, or not fast enough";
+        Self { suppressed: family(r, "lines_suppressed", help), lost: counter(r, "lines_lost", lost) }
     }
 }

@@ -66,9 +66,3 @@ pub(super) fn seconds(registry: &mut Registry, name: &str, help: &str, buckets: 
     registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
     metric
 }
-
-pub(super) fn amounts(registry: &mut Registry, name: &str, help: &str, buckets: &[f64]) -> Histogram {
-    let metric = Histogram::new(buckets.iter().copied());
-    registry.register(name, help, metric.clone());
-    metric
-}

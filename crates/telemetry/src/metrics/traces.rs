@@ -24,12 +24,12 @@ impl TraceMetrics {
             exported: counter(
                 r,
                 "spans_exported",
-                "Spans in exports that the collector answered with success",
+                "Spans that the collector took: those of exports that it answered with success, without those that it rejected",
             ),
             dropped: family(
                 r,
                 "spans_dropped",
-                "Spans that were lost: queue_full while the collector was slow, export_failed when it refused or did not answer",
+                "Spans that were lost: queue_full while the collector was slow, export_failed when it refused or did not answer, rejected when it took only a part of an export",
             ),
             asked_over_limit: counter(
                 r,

@@ -13,6 +13,7 @@ use opentelemetry_otlp::{Protocol, RetryPolicy, SpanExporter, WithExportConfig a
 use thiserror::Error;
 
 use super::TracesOptions;
+use super::rejected::LastAnswer;
 
 /// Why a post brought no answer.
 pub type PostError = Box<dyn std::error::Error + Send + Sync>;
@@ -30,10 +31,14 @@ pub struct TracesError(String);
 
 /// The exporter of the options. Without retries: a batch that failed is dropped, so that what waits behind it is bounded by
 /// the queue and by nothing else.
-pub(super) fn exporter(options: &TracesOptions, post: Post) -> Result<SpanExporter, TracesError> {
+pub(super) fn exporter(
+    options: &TracesOptions,
+    post: Post,
+    answer: LastAnswer,
+) -> Result<SpanExporter, TracesError> {
     SpanExporter::builder()
         .with_http()
-        .with_http_client(Client(post))
+        .with_http_client(Client { post, answer })
         .with_retry_policy(RetryPolicy::disabled())
         .with_protocol(Protocol::HttpBinary)
         .with_timeout(options.export_timeout)
@@ -42,7 +47,11 @@ pub(super) fn exporter(options: &TracesOptions, post: Post) -> Result<SpanExport
         .map_err(|error| TracesError(error.to_string()))
 }
 
-struct Client(Post);
+struct Client {
+    post: Post,
+    /// Where answers are noted: the exporter says of them only whether they are good.
+    answer: LastAnswer,
+}
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,6 +63,11 @@ impl fmt::Debug for Client {
 impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         // What the exporter makes of it has lost the cause.
-        (self.0)(request).await.inspect_err(|error| tracing::debug!(%error, "spans cannot be posted"))
+        let answer = (self.post)(request).await;
+        let answer = answer.inspect_err(|error| tracing::debug!(%error, "spans cannot be posted"))?;
+        if answer.status().is_success() {
+            self.answer.note(answer.body());
+        }
+        Ok(answer)
     }
 }

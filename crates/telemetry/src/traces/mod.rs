@@ -14,6 +14,7 @@ mod asked;
 mod context;
 mod export;
 mod queue;
+mod rejected;
 mod spans;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ use crate::TraceMetrics;
 use asked::Asked;
 pub use export::{Post, PostError, Posting, TracesError};
 use queue::{BatchExporter, Queue};
+use rejected::LastAnswer;
 pub use spans::Span;
 
 /// How traces are made and exported, where they are on.
@@ -105,14 +107,16 @@ impl Traces {
     /// # Errors
     /// [`TracesError`] when the exporter cannot be made of the options and the `OTEL_EXPORTER_OTLP_*` variables.
     pub fn start(options: &TracesOptions, metrics: TraceMetrics, post: Post) -> Result<Self, TracesError> {
-        let exporter = export::exporter(options, post)?;
-        Ok(Self::with_exporter(options, metrics, exporter))
+        let answer = LastAnswer::default();
+        let exporter = export::exporter(options, post, answer.clone())?;
+        Ok(Self::with_exporter(options, metrics, exporter, answer))
     }
 
     fn with_exporter<E: SpanExporter + 'static>(
         options: &TracesOptions,
         metrics: TraceMetrics,
         mut exporter: E,
+        answer: LastAnswer,
     ) -> Self {
         let resource = resource(&options.process);
         exporter.set_resource(&resource);
@@ -125,7 +129,7 @@ impl Traces {
             .with_span_processor(queue)
             .build();
         let pipeline = options.process.pipeline.clone().into();
-        let worker = BatchExporter::new(options, metrics.clone(), exporter, waiting, stop.clone());
+        let worker = BatchExporter::new(options, metrics.clone(), (exporter, answer), waiting, stop.clone());
         Self(Some(Arc::new(On {
             tracer: provider.tracer("mailrail"),
             _provider: provider,

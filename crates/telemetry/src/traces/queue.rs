@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::TracesOptions;
+use super::rejected::{Complaint, LastAnswer};
 use crate::{ReasonLabels, TraceMetrics};
 
 /// The end of the queue that spans go into. Never waits: what does not fit is dropped and counted.
@@ -75,6 +76,7 @@ impl Drop for OnTheirWay {
 /// Exports batches, one after the other.
 pub(super) struct BatchExporter<E> {
     exporter: E,
+    answer: LastAnswer,
     waiting: mpsc::Receiver<SpanData>,
     stop: CancellationToken,
     batch_spans_max: usize,
@@ -83,18 +85,20 @@ pub(super) struct BatchExporter<E> {
     metrics: TraceMetrics,
     /// The last export failed: said once, until one succeeds.
     failing: bool,
+    complaint: Complaint,
 }
 
 impl<E: SpanExporter> BatchExporter<E> {
     pub(super) fn new(
         options: &TracesOptions,
         metrics: TraceMetrics,
-        exporter: E,
+        (exporter, answer): (E, LastAnswer),
         waiting: mpsc::Receiver<SpanData>,
         stop: CancellationToken,
     ) -> Self {
         Self {
             exporter,
+            answer,
             waiting,
             stop,
             batch_spans_max: options.batch_spans_max.max(1),
@@ -102,6 +106,7 @@ impl<E: SpanExporter> BatchExporter<E> {
             timeout: options.export_timeout,
             metrics,
             failing: false,
+            complaint: Complaint::default(),
         }
     }
 
@@ -147,7 +152,7 @@ impl<E: SpanExporter> BatchExporter<E> {
         let on_their_way = OnTheirWay { spans: batch.len() as u64, lost: export_failed(&self.metrics) };
         let problem = match timeout(self.timeout, self.exporter.export(batch)).await {
             Ok(Ok(())) => {
-                self.metrics.exported.inc_by(on_their_way.arrived());
+                self.arrived(on_their_way.arrived());
                 if std::mem::take(&mut self.failing) {
                     tracing::info!("spans are exported again");
                 }
@@ -163,6 +168,19 @@ impl<E: SpanExporter> BatchExporter<E> {
                 "spans cannot be exported and are dropped until they can; look at telemetry.traces.otlp_endpoint and \
                  the collector there"
             );
+        }
+    }
+}
+
+impl<E> BatchExporter<E> {
+    /// The collector answered with success, which it may have restricted.
+    fn arrived(&mut self, spans: u64) {
+        let rejected = self.answer.take();
+        let lost = rejected.as_ref().map_or(0, |it| it.spans.min(spans));
+        self.metrics.exported.inc_by(spans - lost);
+        if let Some(rejected) = rejected {
+            self.metrics.dropped.get_or_create(&ReasonLabels { reason: "rejected" }).inc_by(lost);
+            self.complaint.add(&rejected);
         }
     }
 }

@@ -9,8 +9,12 @@ use mailrail_types::{
 };
 use mailrail_types::{Outcome, Timestamp};
 use opentelemetry::trace::{SpanId, TraceId};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceResponse,
+};
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::SpanData;
+use prost::Message as _;
 use tokio::sync::Notify;
 
 use super::*;
@@ -86,7 +90,17 @@ fn options() -> TracesOptions {
 
 fn start(options: &TracesOptions, collector: &Collector) -> (Traces, TraceMetrics) {
     let metrics = Metrics::new().traces;
-    (Traces::with_exporter(options, metrics.clone(), collector.clone()), metrics)
+    (Traces::with_exporter(options, metrics.clone(), collector.clone(), LastAnswer::default()), metrics)
+}
+
+/// Traces over the real exporter, whose posts are answered like this.
+fn start_with_answer(body: Vec<u8>) -> (Traces, TraceMetrics) {
+    let (metrics, body) = (Metrics::new().traces, Bytes::from(body));
+    let post: Post = Arc::new(move |_| {
+        let answer = http::Response::new(body.clone());
+        Box::pin(async move { Ok(answer) })
+    });
+    (Traces::start(&options(), metrics.clone(), post).expect("an exporter"), metrics)
 }
 
 fn event(traceparent: Option<&str>) -> Event {
@@ -189,6 +203,7 @@ async fn producers_that_always_ask_get_a_bounded_number() {
     assert_eq!(metrics.asked_over_limit.get(), 1);
 }
 
+/// A56: the parent chain goes from the door through match to the first attempt; each retry is a span linked to it.
 #[tokio::test]
 async fn a56_one_trace_from_the_door_to_the_first_attempt_and_links_from_the_next() {
     let collector = Collector::new(Manner::Takes);
@@ -225,7 +240,7 @@ async fn a56_one_trace_from_the_door_to_the_first_attempt_and_links_from_the_nex
     assert_eq!(event.trace.expect("context").tracestate, "canary=1", "it goes on in the record");
 }
 
-/// A collector that hangs: what waits is bounded, the rest is dropped, and whoever makes spans never waits.
+/// A56: a collector that hangs: what waits is bounded, the rest is dropped, and whoever makes spans never waits.
 #[tokio::test(start_paused = true)]
 async fn a56_a_collector_that_hangs_costs_spans_and_nothing_else() {
     let collector = Collector::new(Manner::Hangs);
@@ -253,6 +268,27 @@ async fn a56_a_collector_that_hangs_costs_spans_and_nothing_else() {
     assert_eq!(metrics.exported.get(), 0);
     let lost = dropped(&metrics, "queue_full") + dropped(&metrics, "export_failed");
     assert_eq!(lost, 25, "each is counted, those on their way at the end as well");
+}
+
+/// A56: a collector that refuses gets the next batch when it is well again.
+/// An answer of success may say that some spans, or all, were not taken.
+#[tokio::test]
+async fn a56_spans_that_a_collector_rejects_are_dropped_and_not_exported() {
+    for (rejected_spans, lost) in [(0, 0), (2, 2), (4, 4), (1_000, 4)] {
+        let partial = ExportTracePartialSuccess { rejected_spans, error_message: "over quota".to_owned() };
+        let answer = ExportTraceServiceResponse { partial_success: Some(partial) };
+        let (traces, metrics) = start_with_answer(answer.encode_to_vec());
+        for _ in 0..4 {
+            drop(traces.accept(&mut event(None), None));
+        }
+        traces.shutdown().await;
+        assert_eq!((metrics.exported.get(), dropped(&metrics, "rejected")), (4 - lost, lost));
+        assert_eq!(dropped(&metrics, "export_failed"), 0);
+    }
+    let (traces, metrics) = start_with_answer(Vec::new());
+    drop(traces.accept(&mut event(None), None));
+    traces.shutdown().await;
+    assert_eq!((metrics.exported.get(), dropped(&metrics, "rejected")), (1, 0), "as most answer");
 }
 
 #[tokio::test(start_paused = true)]
