@@ -47,7 +47,7 @@ pub(crate) fn reader(
         ("check.crcs", "true"),
         ("fetch.queue.backoff.ms", "50"),
         ("fetch.wait.max.ms", "100"),
-        ("fetch.message.max.bytes", "524288"),
+        ("fetch.message.max.bytes", "131072"),
     ] {
         client.set(name, value);
     }

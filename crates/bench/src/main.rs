@@ -1,4 +1,4 @@
-//! Measurements: what a part costs beside the least that it could cost, as ratios of one run on real services.
+//! Measurements: what a part costs beside the least that it could cost, as ratios of one run on real services (acceptance N24).
 //!
 //! **Always holds**: the variants of a run take turns, round by round, so that what else the machine does meets all of
 //! them; what was answered 202 is counted in the log at the end; standard output is one line of JSON.

@@ -135,7 +135,7 @@ mod tests {
         Figures { events_per_s, p50_ms: 1.0, p99_ms, p999_ms: p99_ms, cpu_us: None }
     }
 
-    /// The second round was slow for all: it changes no ratio.
+    /// N24: figures are ratios within a round. The second one was slow for all: it changes no ratio.
     #[test]
     fn what_slows_a_whole_round_down_cancels_out() {
         let mut report = Report::default();

@@ -1,4 +1,5 @@
-//! `match`: the index of filters beside crates that match or read JSON, on one thread, in time on the processor.
+//! `match`: the index of filters beside crates that match or read JSON, on one thread, in time on the processor (acceptance A15,
+//! A06, A60: evaluations a second, and what an event that nobody wants costs beside one that matches).
 //!
 //! All take turns in every round. Before, each must give the same number of matches. Needs no service.
 

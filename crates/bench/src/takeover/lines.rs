@@ -5,17 +5,21 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use serde_json::Value;
 
-/// A line of the log, as far as it is of interest.
+const ASSIGNED: &str = "partitions assigned";
+const TAKEN_OVER: &str = "partition taken over";
+/// The lines that are read.
+const LINES: [&str; 2] = [ASSIGNED, TAKEN_OVER];
+
+/// One of them, as far as it is of interest.
 #[derive(Debug, Deserialize)]
 struct Line {
     timestamp: String,
-    message: Option<String>,
     partition: Option<u32>,
     count: Option<u64>,
     backlogs: Option<u64>,
-    /// A text, since it is wider than a JSON number is sure to hold.
-    took_ms: Option<String>,
+    took_ms: Option<u64>,
 }
 
 /// Of one owner.
@@ -36,16 +40,20 @@ pub(super) fn takeover(log: &str, partitions: usize) -> Result<Option<Takeover>>
     let mut assigned = None;
     let mut taken: BTreeMap<u32, (SystemTime, u64, u64)> = BTreeMap::new();
     // A line that is not whole yet is none.
-    for line in log.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
+    for line in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let message = line["message"].as_str().unwrap_or_default().to_owned();
+        if !LINES.contains(&&*message) {
+            continue;
+        }
+        let line: Line = serde_json::from_value(line).with_context(|| format!("the line '{message}'"))?;
         let at = || humantime::parse_rfc3339(&line.timestamp).context("a log line's time");
-        match line.message.as_deref() {
-            Some("partitions assigned") if line.count > Some(0) && assigned.is_none() => {
+        match &*message {
+            ASSIGNED if line.count > Some(0) && assigned.is_none() => {
                 assigned = Some(at()?);
             }
-            Some("partition taken over") => {
+            TAKEN_OVER => {
                 let partition = line.partition.context("which partition was taken over")?;
-                let took = line.took_ms.as_deref().and_then(|ms| ms.parse().ok());
-                let (took, backlogs) = took.zip(line.backlogs).context("how it was taken over")?;
+                let (took, backlogs) = line.took_ms.zip(line.backlogs).context("how it was taken over")?;
                 taken.insert(partition, (at()?, took, backlogs));
             }
             _ => {}
@@ -72,12 +80,20 @@ mod tests {
         };
         let mut log = line(0, r#""message":"partitions assigned","count":0"#)
             + &line(1, r#""message":"partitions assigned","count":2"#)
-            + &line(2, r#""message":"partition taken over","partition":1,"backlogs":10,"took_ms":"900""#);
+            + &line(2, r#""message":"partition taken over","partition":1,"backlogs":10,"took_ms":900"#);
         assert_eq!(takeover(&log, 2).expect("readable"), None);
         log += "not json\n";
-        log += &line(4, r#""message":"partition taken over","partition":0,"backlogs":20,"took_ms":"2900""#);
+        log += &line(4, r#""message":"partition taken over","partition":0,"backlogs":20,"took_ms":2900"#);
         let takeover = takeover(&log, 2).expect("readable").expect("whole");
         assert_eq!((takeover.all, takeover.slowest), (Duration::from_secs(3), Duration::from_millis(2900)));
         assert_eq!(takeover.backlogs, 30);
+    }
+
+    /// A field that is written otherwise than it is read must not look like a takeover that never comes.
+    #[test]
+    fn a_line_that_is_not_understood_is_an_error() {
+        let line = r#"{"timestamp":"2026-01-01T00:00:01Z","message":"partition taken over","took_ms":"900"}"#;
+        let error = takeover(line, 1).expect_err("took_ms is a text");
+        assert!(format!("{error:#}").starts_with("the line 'partition taken over': "), "{error:#}");
     }
 }
