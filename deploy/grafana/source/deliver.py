@@ -195,5 +195,28 @@ def build():
                     width=12,
                 ),
             ),
+            row(
+                "By kind",
+                graph(
+                    "Delivered by event type",
+                    "Each process names the first few event types; other is the rest.",
+                    "ops",
+                    (
+                        f"sum by (event_type) (rate(mailrail_deliver_settled_total{selector(outcome='delivered')}[$__rate_interval]))",
+                        "{{event_type}}",
+                    ),
+                    width=12,
+                ),
+                graph(
+                    "Time of an attempt by class",
+                    "What 99 of 100 attempts take at most, by the class of the recipient's mailbox.",
+                    "s",
+                    (
+                        f"histogram_quantile(0.99, sum by (le, class) (rate(mailrail_deliver_attempt_seconds_bucket{selector()}[$__rate_interval])))",
+                        "{{class}}",
+                    ),
+                    width=12,
+                ),
+            ),
         ],
     )

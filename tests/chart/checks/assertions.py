@@ -1,4 +1,6 @@
-"""What a cluster would find out only later: whether the objects of one rendering fit each other."""
+"""What a cluster would find out only later: whether the objects of one rendering fit each other.
+
+N20: the assertions across objects. A23: each role of each pipeline is scaled by the lag of its own topic and group."""
 
 import json
 import re
@@ -37,6 +39,7 @@ def check(report, label, found, values):
     rights(report, label, objects)
     monitoring(report, label, objects, values)
     hooks(report, label, found)
+    tests(report, label, objects)
 
 
 def matches(selector, labels):
@@ -267,6 +270,36 @@ def rights(report, label, objects):
         report.check(
             users == {it["metadata"]["name"] if scram else None}, f"{label}: {name_of(it)}: pods log in as {users}"
         )
+
+
+def component(it):
+    labels = it["metadata"]["labels"]
+    return labels["mailrail-pipeline"], labels["app.kubernetes.io/component"]
+
+
+def tests(report, label, objects):
+    """`helm test` asks every role of every pipeline, by an address that finds its pods, and control for more than its health."""
+    asked = {}
+    for pod in objects.kind("Pod"):
+        pipeline, _ = component(pod)
+        where = f"{label}: {name_of(pod)}"
+        report.check(pod["spec"]["restartPolicy"] == "Never", f"{where}: it would be tried again for ever")
+        for one in pods.containers(pod["spec"]):
+            if one["args"][0] != "health":
+                continue
+            name, port = one["args"][one["args"].index("--address") + 1].split(":")
+            service = objects.named("Service", name)
+            if not report.check(service, f"{where}: there is no Service {name}"):
+                continue
+            report.check(component(service) == (pipeline, one["name"]), f"{where}: {one['name']} asks {name}")
+            ports = {str(it["port"]): it["targetPort"] for it in service["spec"]["ports"]}
+            report.check(ports.get(port) == "admin", f"{where}: port {port} of {name} is no admin port")
+            asked[pipeline, one["name"]] = True
+        has_status = any(one["args"][0] == "status" for one in pod["spec"]["containers"])
+        has_control = any(component(it) == (pipeline, "control") for it in objects.kind("Deployment"))
+        report.check(has_status == has_control, f"{where}: it asks for the status {has_status}, control is there {has_control}")
+    deployed = {component(it) for it in objects.kind("Deployment")}
+    report.check(asked.keys() == deployed, f"{label}: `helm test` misses {sorted(deployed - asked.keys())}")
 
 
 def hooks(report, label, found):

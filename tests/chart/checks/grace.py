@@ -38,7 +38,8 @@ def stopping(role, text):
     else:
         release = session(text) + seconds("log/src/kafka/config.rs", "RELEASE_BEYOND_SESSION")
         release = max(seconds("log/src/port.rs", "RELEASE_WAIT"), release)
-        first = release + seconds("log/src/kafka/membership.rs", "LEAVE_BEYOND_RELEASE")
+        leaving = ("GIVING_BACK_BEYOND_RELEASE", "GOODBYE_WAIT")
+        first = release + sum(seconds("log/src/kafka/membership.rs", name) for name in leaving)
     return first + 2 * seconds("mailrail/src", "CLOSE_WAIT")
 
 

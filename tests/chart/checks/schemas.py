@@ -1,4 +1,6 @@
-"""Validates objects against the strict schemas of each Kubernetes version, and custom resources against their definitions."""
+"""Validates objects against the strict schemas of each Kubernetes version, and custom resources against their definitions.
+
+N20: every rendering of a ci/ values file, against Kubernetes 1.30 to 1.37, KEDA, Strimzi and the Prometheus Operator."""
 
 import copy
 import json

@@ -70,6 +70,11 @@ MISTAKES = {
         terminationGracePeriodSeconds=30
     ),
     "a role that there is not": lambda it: container(it, "-match").update(args=["router"]),
+    "a role that `helm test` misses": lambda it: first(it, "Pod")["spec"]["initContainers"].pop(),
+    "a role that is asked for another": lambda it: first(it, "Pod")["spec"]["initContainers"][0].update(name="other"),
+    "a test without the status of control": lambda it: first(it, "Pod")["spec"].update(
+        containers=[first(it, "Pod")["spec"]["initContainers"].pop()]
+    ),
     "an option that there is not": lambda it: append(first(it, "Pod")["spec"]["containers"][0]["args"], "--wait"),
     "an unknown variable": lambda it: append(
         container(it, "-match")["env"], {"name": "MAILRAIL__DELIVER__DRAINN", "value": "1s"}

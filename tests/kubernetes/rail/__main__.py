@@ -1,4 +1,6 @@
-"""Installs the chart into a real cluster without containers, and does to it what operators do. See README.md."""
+"""Installs the chart into a real cluster without containers, and does to it what operators do. See README.md.
+
+N20, A23: the API server accepts every rendering, and KEDA scales match and deliver by their own lag, up in a burst and down later."""
 
 import contextlib
 import json
@@ -29,17 +31,26 @@ def services():
     return found
 
 
-def database(server):
-    """A fresh one, and its URL."""
+def database(server, stack):
+    """A fresh one, dropped at the end, and its URL."""
     name = f"kubernetes_{secrets.token_hex(4)}"
     run(["psql", server, "-qc", f"CREATE DATABASE {name}"], os.environ, "psql")
+    stack.callback(drop, server, name)
     return f"{server.rsplit('/', 1)[0]}/{name}"
 
 
-def prepare(cluster, addresses, folder):
+def drop(server, name):
+    """Drops a database, also when something is still connected. That it could not be is said, and is no failure of what was tested."""
+    try:
+        run(["psql", server, "-qc", f"DROP DATABASE {name} WITH (FORCE)"], os.environ, "psql")
+    except (Failure, OSError) as failure:
+        say(f"database {name} stays: {failure}")
+
+
+def prepare(cluster, addresses, store, folder):
     """Secrets and the values that only this run knows; gives the file of values and the administrator's token."""
     token = secrets.token_hex(32)
-    cluster.secret("rail-store", url=database(addresses["POSTGRES"]))
+    cluster.secret("rail-store", url=store)
     cluster.secret("rail-keys", **{"encryption-key": secrets.token_hex(32), "admin-token": token})
     cluster.secret("rail-redis", url=addresses["REDIS"])
     values = folder / "values.json"
@@ -62,12 +73,14 @@ def tell(programs, folder, stack):
     try:
         books.check_itself()
         addresses = services()
-        # It is stopped last: pods that end want to bring what they have.
+        # What is begun later ends earlier. Pods use it to their end.
+        store = database(addresses["POSTGRES"], stack)
+        # It is stopped after them: pods that end want to bring what they have.
         receiver = Receiver(BINARY, folder, stack)
         cluster = Cluster(programs, folder, stack)
         step("checking what the chart renders against the API server ...")
         result["dry_runs"] = dry_run.check_all(cluster.helm, cluster.kubectl, NAMESPACE)
-        values, token = prepare(cluster, addresses, folder)
+        values, token = prepare(cluster, addresses, store, folder)
         story = Story(cluster, receiver, values, token, result)
         step("installing ...")
         story.install("install")

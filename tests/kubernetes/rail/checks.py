@@ -128,6 +128,22 @@ class Ends(unittest.TestCase):
         with self.assertRaisesRegex(Failure, "(?s)it has not ended after 0.5 s:.*so far"):
             run(["sh", "-c", "echo so far; exec sleep 60"], None, "it", seconds=0.5)
 
+    def test_a_database_is_dropped_at_the_end_and_one_that_cannot_be_fails_nothing(self):
+        for fails in (False, True):
+            asked = []
+
+            def answer(args, *_):
+                asked.append(args[-1])
+                if fails and "DROP" in args[-1]:
+                    raise Failure("psql ended with 1")
+
+            with mock.patch.object(program, "run", answer), mock.patch.object(sys, "stderr", io.StringIO()) as said:
+                with contextlib.ExitStack() as stack:
+                    url = program.database("postgres://host/postgres", stack)
+            name = url.removeprefix("postgres://host/")
+            self.assertEqual(asked, [f"CREATE DATABASE {name}", f"DROP DATABASE {name} WITH (FORCE)"])
+            self.assertEqual(name in said.getvalue(), fails)
+
     def logs_are_left(self, tell):
         with tempfile.TemporaryDirectory() as parent, contextlib.ExitStack() as stack:
             folder = Path(parent) / "logs"
