@@ -61,6 +61,7 @@ mod tests {
         assert_eq!(Counter::new("a", &["{x}:%", "", "é"]).name(), "a:%7Bx%7D%3A%25:%:%C3%A9");
     }
 
+    /// S23: each event type has a counter of its own.
     #[test]
     fn s23_event_types_have_counters_of_their_own() {
         assert_ne!(Counter::new("github", &["4321", "push"]), Counter::new("github", &["4321", "check_run"]));

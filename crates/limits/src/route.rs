@@ -145,6 +145,7 @@ mod tests {
         assert_eq!(routed, Routed { bucket: 42, width: Some(64), reason: Reason::Bucketed });
     }
 
+    /// S05: without a key it goes to the unsplit mailbox, and no width is asked for.
     #[tokio::test]
     async fn s05_without_a_key_nothing_is_split() {
         let class = MailboxClass::with_defaults(ClassId::of("c"), true);
@@ -154,6 +155,7 @@ mod tests {
         assert_eq!((labels.bucketed, labels.reason, labels.buckets), ("false", "no_key", None));
     }
 
+    /// S21: 31 payloads in the window are not worth a split.
     #[tokio::test]
     async fn s21_a_quiet_sender_is_not_split() {
         let (sizer, counter) = (sizer(), Counter::new("t", &["a"]));

@@ -4,8 +4,6 @@
 //! Kafka back. `/readyz` says whether to send it work: every check passes and it is not draining. There is no
 //! authentication here, so the port stays inside.
 
-mod serve;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,6 +14,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use mailrail_serve::Limits;
 use mailrail_telemetry::Metrics;
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -23,6 +22,22 @@ use tokio_util::sync::CancellationToken;
 
 /// A check that takes longer counts as failed. Kubernetes gives a probe 1 s by default; charts of ours give it 5.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Connections of the admin port: few, short, and never in the way of the end.
+const CONNECTIONS: Limits = Limits {
+    name: "admin",
+    // Probes and a scraper or two need a handful.
+    connections_max: 64,
+    headers_max: mailrail_serve::HEADERS_MAX,
+    header_bytes_max: mailrail_serve::HEADER_BYTES_MAX,
+    header_timeout: Duration::from_secs(10),
+    // One that does not read its answer gives its place back.
+    age_max: Duration::from_secs(60),
+    // As long as a check may take.
+    end_grace: CHECK_TIMEOUT,
+    // Each connection ends by itself within that.
+    drain_timeout: Duration::MAX,
+};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -79,7 +94,7 @@ impl Admin {
     /// # Errors
     /// When the listener breaks.
     pub(crate) async fn run(self, listener: TcpListener, stop: CancellationToken) -> std::io::Result<()> {
-        serve::serve(listener, self.router(), stop).await
+        mailrail_serve::serve(listener, self.router(), &CONNECTIONS, stop).await
     }
 
     fn router(self) -> Router {
@@ -208,12 +223,15 @@ mod tests {
         assert!(text.contains("mailrail_mailbox_sizing_unavailable_total 3\n"), "{text}");
     }
 
+    /// N22: what a caller leaves half done does not hold the exit.
     #[tokio::test]
-    async fn serves_until_it_is_stopped() {
+    async fn n22_serves_until_it_is_stopped_and_half_a_request_does_not_hold_the_end() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let stop = CancellationToken::new();
         let server = tokio::spawn(admin(vec![]).run(listener, stop.clone()));
+        let mut half = tokio::net::TcpStream::connect(address).await.expect("connects");
+        half.write_all(b"GET /livez HT").await.expect("written");
         let mut socket = tokio::net::TcpStream::connect(address).await.expect("connects");
         socket
             .write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")

@@ -361,6 +361,9 @@ fn control_service(parts: &Parts) -> Result<mailrail_control::Service> {
     let config = mailrail_control::Config {
         listen: settings.control.listen,
         dead_letters: dead_letter_options(settings),
+        scan_records_max: settings.control.scan_records_max,
+        why_records_max: settings.control.why_records_max,
+        why_timeout: settings.control.why_timeout,
         ..mailrail_control::Config::new(vec![operator], vec![pipeline(settings)])
     };
     let policy = url_policy(settings);

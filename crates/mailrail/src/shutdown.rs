@@ -32,6 +32,7 @@ pub(crate) fn on_signal(stop: CancellationToken) -> std::io::Result<()> {
         });
         until_cut(signals, &stop).await;
         tracing::warn!("cut by a second signal");
+        mailrail_telemetry::flush_logs();
         std::process::exit(CUT);
     });
     Ok(())

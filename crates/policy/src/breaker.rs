@@ -145,6 +145,7 @@ mod tests {
         breaker.report(Signal::Failure, OPTIONS, at(now), 0.5);
     }
 
+    /// N08: failures in a row open it; then one probe at a time goes, and its success closes it.
     #[test]
     fn n08_failures_in_a_row_open_it_and_one_probe_at_a_time_goes() {
         let mut breaker = Breaker::default();

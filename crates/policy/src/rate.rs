@@ -55,6 +55,7 @@ const WAIT_MAX: i64 = 60_000_000;
 mod tests {
     use super::*;
 
+    /// A37: over any time no more than the rate goes, and who is over it is given a moment of its own.
     #[test]
     fn a37_the_rate_holds_over_any_time_and_who_waits_comes_back_spread() {
         let rate = Rate::per_second(50);

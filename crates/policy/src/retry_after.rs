@@ -49,6 +49,7 @@ mod tests {
         Some(Duration::from_secs(secs))
     }
 
+    /// N09: seconds and HTTP dates.
     #[test]
     fn n09_both_forms_are_read() {
         assert_eq!(parse(&[b"120"]), secs(120));
@@ -65,6 +66,7 @@ mod tests {
         );
     }
 
+    /// N09: extremes are numbers, and no panic.
     #[test]
     fn n09_extremes_are_numbers_not_panics() {
         assert_eq!(parse(&[b"999999999999"]), secs(999_999_999_999));
@@ -77,6 +79,7 @@ mod tests {
         }
     }
 
+    /// N09: garbage is passed over.
     #[test]
     fn n09_garbage_is_passed_over() {
         let garbage: &[&[u8]] = &[
@@ -104,6 +107,7 @@ mod tests {
         assert_eq!(parse(&[]), None);
     }
 
+    /// N09: of ten copies the largest one counts.
     #[test]
     fn n09_the_largest_of_the_first_ten_copies_wins() {
         assert_eq!(parse(&[b"10", b"60", b"Sun, 06 Nov 1994 08:50:07 GMT"]), secs(60));

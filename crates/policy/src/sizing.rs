@@ -65,6 +65,7 @@ fn power_of_two_below(n: u32) -> u32 {
 mod tests {
     use super::*;
 
+    /// S17, S10: options are clamped where they are read; the unit of an option that is 0 is 1.
     #[test]
     fn s17_options_are_clamped_and_never_trusted() {
         let options = |threads, payloads_per_thread, buckets_max| SizingOptions {
@@ -86,6 +87,7 @@ mod tests {
         assert_eq!(SizingOptions::from(&MailboxClass::with_defaults(id, true)), SizingOptions::default());
     }
 
+    /// S18: the cap is floored to a power of two: 100 is 64, and less than 1 is 1.
     #[test]
     fn s18_the_cap_is_on_the_ladder() {
         let cap = |buckets_max| SizingOptions { buckets_max, ..SizingOptions::default() }.cap();

@@ -104,6 +104,7 @@ mod tests {
         }
     }
 
+    /// N16: the key that seals is never printed.
     #[test]
     fn n16_the_key_is_never_printed() {
         let key = EncryptionKey::generate();

@@ -86,6 +86,7 @@ fn associated(place: &[&str]) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// N16: what is stored is sealed, and opens only in its place and unchanged.
     #[test]
     fn n16_sealed_values_open_only_in_their_place_and_unchanged() {
         let sealer = Sealer::new(&EncryptionKey::generate());

@@ -119,6 +119,7 @@ mod tests {
         bucket_key(body.as_ref(), None, &path.parse().expect("path"))
     }
 
+    /// S04: a string or a number at the configured path is the key, as it is written.
     #[test]
     fn s04_strings_and_numbers_are_keys_as_written() {
         let big = "123456789012345678901234567890";
@@ -139,6 +140,7 @@ mod tests {
         assert_eq!(at("a", r#"{"a":1,"a":null}"#), None);
     }
 
+    /// S04: missing, null, bool, array, object or no JSON at all is no key, and never an error.
     #[test]
     fn s04_anything_else_is_no_key_and_never_an_error() {
         for body in [
@@ -191,6 +193,7 @@ mod tests {
     }
 
     proptest! {
+        /// S04: no body panics.
         #[test]
         fn s04_no_body_panics(body in proptest::collection::vec(any::<u8>(), 0..64), text in "[{}\\[\\]\"a:,0-9\\\\.e-]{0,24}") {
             let path = "a.0".parse().expect("path");

@@ -32,6 +32,32 @@ mod tests {
     use mailrail_types::{IntegrationId, Provider};
 
     use super::*;
+    use crate::preset::Preset;
+
+    /// S26: no provider has a width of its own. Each has one of two classes, by whether it tolerates reordering, unless its integration
+    /// names another; a width follows from the options of the class.
+    #[test]
+    fn s26_a_width_is_of_a_class_and_never_of_a_provider() {
+        for provider in Provider::ALL {
+            let of = |class| {
+                let id = IntegrationId::of("i");
+                integration_class(&Integration { id, provider, secrets: vec![], cells: vec![], class })
+            };
+            let tolerates = preset(provider).tolerates_reordering;
+            let shared = if tolerates { MailboxClass::TOLERANT } else { MailboxClass::STRICT };
+            assert_eq!(of(None), ClassId::of(shared), "{provider:?}");
+            assert_eq!(of(Some(ClassId::of("mine"))), ClassId::of("mine"), "{provider:?}");
+            // All that a preset says of mailboxes is this one attribute. A new field has to be named here.
+            let Preset {
+                tolerates_reordering: _,
+                key: _,
+                event_type: _,
+                event_types: _,
+                delivery_id: _,
+                kept_headers: _,
+            } = preset(provider);
+        }
+    }
 
     #[test]
     fn the_integrations_own_class_goes_before_the_providers() {

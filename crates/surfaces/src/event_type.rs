@@ -284,6 +284,7 @@ mod tests {
         assert_eq!(of(Provider::Generic, &[("x-event-type", "push")], r#"{"eventType":"git.push"}"#), None);
     }
 
+    /// S24: a name that is not on the list of its provider is none.
     #[test]
     fn s24_a_name_that_is_not_on_the_list_is_none() {
         for name in ["", "Push", "push ", "push\u{0}", "pushpush", "other", "inbound.github.push", "../push"]
@@ -298,6 +299,7 @@ mod tests {
         }
     }
 
+    /// S24: the lists are short, so the number of mailboxes is bounded.
     #[test]
     fn s24_the_lists_are_short_sorted_and_without_doubles() {
         for provider in Provider::ALL {
@@ -336,6 +338,7 @@ mod tests {
         }
     }
 
+    /// S24: only types of the lists and of the set-up are part of a mailbox.
     #[test]
     fn s24_an_event_is_known_by_its_type_again() {
         let class = |tolerates| MailboxClass::with_defaults(ClassId::of("c"), tolerates);
@@ -367,6 +370,7 @@ mod tests {
     }
 
     proptest! {
+        /// S24: no sender makes a type, whatever it sends.
         #[test]
         fn s24_no_sender_makes_a_type(name in ".{0,40}", body in ".{0,40}") {
             for provider in Provider::ALL {

@@ -160,7 +160,7 @@ fn path(text: &str) -> Option<JsonPath> {
 mod tests {
     use super::*;
 
-    /// Table A4 of the original, and the places of names and ids.
+    /// S04: table A4 of the original, and the places of names and ids.
     #[test]
     fn s04_every_provider_has_its_places() {
         let text = |place: &Option<Place>| match place {

@@ -59,6 +59,7 @@ impl FilterErrorPolicy {
 mod tests {
     use super::*;
 
+    /// A08: there are the four policies, each with a name of its own.
     #[test]
     fn a08_every_policy_has_a_name_of_its_own() {
         for policy in FilterErrorPolicy::ALL {

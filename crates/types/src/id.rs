@@ -226,6 +226,7 @@ mod tests {
         }
     }
 
+    /// A42: the id follows from event and subscription, and differs between two subscriptions of one event.
     #[test]
     fn a42_delivery_id_is_stable_and_differs_between_subscriptions() {
         let tenant = TenantId::new("acme").expect("valid");

@@ -204,6 +204,7 @@ mod tests {
         assert_eq!(key.partition(count), 57);
     }
 
+    /// X10: a mailbox of an integration and one of a tenant never share a key.
     #[test]
     fn x10_a_senders_mailbox_says_whether_an_integration_brought_it() {
         let source = |integration: Option<&str>| SourceMailbox {
@@ -218,6 +219,7 @@ mod tests {
         assert_eq!(source(Some("gh")).key().as_str(), "default:eu:acme:gh::0");
     }
 
+    /// X10: a text that no mailbox has for its key is none.
     #[test]
     fn x10_a_text_that_no_mailbox_has_is_none() {
         let key = "default:eu:acme:shop:a%2Fb:3";
@@ -245,6 +247,7 @@ mod tests {
     }
 
     proptest! {
+        /// X10: every part is read back from the key, whatever characters it has.
         #[test]
         fn x10_a_mailbox_is_read_back_from_its_key(
             pipeline in ".{1,6}", region in ".{0,6}", endpoint in "[a-z0-9][a-z0-9_.-]{0,8}", bucket in any::<u32>(),
@@ -275,6 +278,7 @@ mod tests {
             }
         }
 
+        /// X10: no two mailboxes share a key, with `:` and `%` in their parts.
         #[test]
         fn x10_no_two_mailboxes_share_a_key(
             a in "[a:%/]{1,4}", b in "[a:%/]{1,4}", t in "[a.-]{0,3}", u in "[a.-]{0,3}", n in 0u32..12, m in 0u32..12,

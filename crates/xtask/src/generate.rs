@@ -44,13 +44,22 @@ fn difference(page: &str, committed: &str, generated: &str) -> Option<String> {
     Some(format!("{FOLDER}/{page}:{}: not as the code says: run `make gen` and commit the result", same + 1))
 }
 
+/// The binary that MAILRAIL names, or the one that cargo builds.
+fn binary() -> Command {
+    if let Some(built) = std::env::var_os("MAILRAIL") {
+        return Command::new(built);
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["run", "--quiet", "--package", "mailrail", "--"]);
+    cargo
+}
+
 fn print(root: &Path, topic: &str) -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "mailrail", "--", "docs", topic])
+    let output = binary()
+        .args(["docs", topic])
         .current_dir(root)
         .output()
-        .context("cannot run cargo")?;
+        .context("cannot run the binary, or cargo")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`mailrail docs {topic}` failed:\n{said}");
     String::from_utf8(output.stdout)

@@ -48,6 +48,28 @@ impl Receipt {
     pub fn is_accepted(&self) -> bool {
         self.verified && self.status.is_some_and(|status| (200..300).contains(&status))
     }
+
+    /// One that is verified and says nothing else.
+    #[cfg(test)]
+    pub(crate) fn bare(endpoint: &str, webhook_id: &str, status: Option<u16>) -> Self {
+        Receipt {
+            position: 0,
+            arrived_at_ms: 0,
+            endpoint: endpoint.to_owned(),
+            webhook_id: webhook_id.to_owned(),
+            event_id: None,
+            redrive: None,
+            attempt: None,
+            sequence: None,
+            content_type: None,
+            body_bytes: 0,
+            body_sha256: String::new(),
+            verified: true,
+            status,
+            order: None,
+            body: None,
+        }
+    }
 }
 
 /// A place in the order that the producer gave to the events of a group.

@@ -137,23 +137,8 @@ mod tests {
     use super::*;
 
     fn receipt(id: &str, sequence: u64, status: Option<u16>) -> Receipt {
-        Receipt {
-            position: 0,
-            arrived_at_ms: 0,
-            endpoint: "shop".into(),
-            webhook_id: id.into(),
-            event_id: None,
-            redrive: None,
-            attempt: None,
-            sequence: None,
-            content_type: None,
-            body_bytes: 0,
-            body_sha256: String::new(),
-            verified: true,
-            status,
-            order: Some(Order { group: "g".into(), sequence }),
-            body: None,
-        }
+        let order = Some(Order { group: "g".into(), sequence });
+        Receipt { order, ..Receipt::bare("shop", id, status) }
     }
 
     fn counts(receipts: &[(&str, u64, Option<u16>)]) -> Counts {

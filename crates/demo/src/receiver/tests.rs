@@ -107,6 +107,76 @@ async fn n06_gaps_reorderings_and_repetitions_are_counted_per_endpoint() {
     receiver.stop().await;
 }
 
+/// Stopped when the test ends.
+struct Sample(std::process::Child);
+
+impl Drop for Sample {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The program of docs/receiving.md, on a port that is free, keeping what it takes in `folder`; `None` without Python.
+async fn documented_receiver(folder: &std::path::Path) -> Option<(Sample, SocketAddr)> {
+    let page = include_str!("../../../../docs/receiving.md");
+    let (_, program) = page.split_once("```python\n").expect("a program");
+    let (program, _) = program.split_once("```").expect("its end");
+    assert!(program.contains("9000"));
+    let addr = TcpListener::bind("127.0.0.1:0").await.and_then(|it| it.local_addr()).expect("a port");
+    let file = folder.join("receiver.py");
+    std::fs::write(&file, program.replace("9000", &addr.port().to_string())).expect("written");
+    let mut python = std::process::Command::new("python3");
+    python.arg(&file).current_dir(folder).env("SECRET", SECRET);
+    python.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let sample = Sample(match python.spawn() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            assert!(std::env::var_os("MAILRAIL_TEST_REQUIRE").is_none(), "this test needs python3");
+            eprintln!("skipped: there is no python3");
+            return None;
+        }
+        started => started.expect("it starts"),
+    });
+    let listening = async {
+        while TcpStream::connect(addr).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), listening).await.expect("it listens");
+    Some((sample, addr))
+}
+
+/// A43: the receiver of docs/receiving.md takes each delivery once, however often and in whatever order attempts of it come, and
+/// answers 2xx to those that it knows; what is not signed does nothing.
+#[tokio::test]
+async fn a43_the_documented_receiver_takes_each_delivery_once() {
+    const DELIVERIES: u64 = 40;
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some((_sample, addr)) = documented_receiver(folder.path()).await else { return };
+    // Each comes one to five times; a stride that shares no factor with their number spreads the copies.
+    let copies: Vec<u64> = (0..DELIVERIES).flat_map(|n| vec![n; 1 + n as usize % 5]).collect();
+    let mut sent = 0;
+    for at in 0..copies.len() {
+        let n = copies[at * 37 % copies.len()];
+        let body = format!("{{\"n\":{n}}}");
+        let mut headers = signed(SECRET, &format!("dlv_{n}"), body.as_bytes());
+        headers.insert("mailrail-attempt", (at as u64 % 5 + 1).into());
+        let answer = request(addr, "POST", "/", &headers, body.as_bytes()).await.expect("answer");
+        assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+        sent += 1;
+    }
+    let forged = signed(SECRET, "dlv_forged", b"signed");
+    let answer = request(addr, "POST", "/", &forged, b"other").await.expect("answer");
+    assert!(answer.starts_with("HTTP/1.0 401"), "{answer}");
+    assert_eq!(sent, 120, "three times each on average");
+    let count = "import sqlite3; print(*sqlite3.connect('inbox.db').execute('SELECT count(*), count(DISTINCT id) FROM taken').fetchone())";
+    let said = std::process::Command::new("python3").args(["-c", count]).current_dir(folder.path()).output();
+    assert_eq!(
+        String::from_utf8_lossy(&said.expect("it runs").stdout).trim(),
+        format!("{DELIVERIES} {DELIVERIES}")
+    );
+}
+
 #[tokio::test]
 async fn a_bad_signature_is_counted_and_refused() {
     let receiver = start(endpoints(&["shop ok"])).await;

@@ -4,8 +4,10 @@
 //! normal form); a conjunction is a set of clauses on different paths; a [`Clause`] says which values of one path are
 //! wanted.
 
+mod build;
 mod values;
 
+pub(crate) use build::{Keys, next_id};
 pub(crate) use values::{ADDRESS_MAX_CHARS, Bound, Glob, Range, Scalar, TextTest, ValueSet, is_integer};
 
 use crate::error::EvalError;

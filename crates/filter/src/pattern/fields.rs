@@ -6,7 +6,7 @@ use super::Dialect;
 use super::operators::Values;
 use super::place::{Place, write_step};
 use crate::error::FilterError;
-use crate::ir::{Clause, ClauseId, Conjunction, Program, StepId, Subject};
+use crate::ir::{Clause, ClauseId, Conjunction, Keys, Program, StepId, Subject, next_id};
 use crate::json::{Node, View};
 use crate::limits::{EXPLAINED_VALUE_CHARS_MAX, Limits};
 
@@ -49,8 +49,7 @@ type Draft = Vec<ClauseId>;
 #[derive(Default)]
 struct Lowering {
     limits: Limits,
-    steps: Vec<Box<str>>,
-    step_ids: HashMap<Box<str>, StepId>,
+    keys: Keys,
     clauses: Vec<Clause>,
     /// By clause: a number that equal subjects share.
     subject_of: Vec<usize>,
@@ -69,23 +68,16 @@ pub(super) fn lower(
     let mut lowering = Lowering { limits: *limits, values, ..Lowering::default() };
     let mut drafts = vec![Draft::new()];
     lowering.object(root, place, Scope::Body(&[]), false, &mut drafts)?;
-    let Lowering { steps, clauses, .. } = lowering;
-    let conjunctions = drafts.into_iter().map(|draft| seal(draft, &clauses)).collect();
-    Ok(Program { steps, clauses, conjunctions, rule: None, exact: true, text: Box::default() })
-}
-
-fn seal(draft: Draft, clauses: &[Clause]) -> Conjunction {
-    let clause = |id: &ClauseId| &clauses[*id as usize];
-    let (attributes, mut body): (Vec<_>, Vec<_>) =
-        draft.into_iter().partition(|id| matches!(clause(id).subject, Subject::Attribute(_)));
-    body.sort_by(|a, b| clause(a).steps().cmp(clause(b).steps()));
-    let takes_absence = body.iter().any(|id| clause(id).wanted.absent);
-    Conjunction { attributes: attributes.into(), body: body.into(), takes_absence }
-}
-
-fn index(n: usize) -> u32 {
-    // Lossless: a pattern has fewer keys and clauses than characters.
-    u32::try_from(n).unwrap_or(u32::MAX)
+    let Lowering { keys, clauses, .. } = lowering;
+    let conjunctions = drafts.iter().map(|draft| Conjunction::of(draft, &clauses)).collect();
+    Ok(Program {
+        steps: keys.into_steps(),
+        clauses,
+        conjunctions,
+        rule: None,
+        exact: true,
+        text: Box::default(),
+    })
 }
 
 impl Lowering {
@@ -210,22 +202,12 @@ impl Lowering {
             return Err(FilterError::new("filter_too_deep", place, message));
         }
         let mut path = path.to_vec();
-        path.push(self.step(key));
+        path.push(self.keys.id(key));
         if value.view() == View::Object {
             self.object(value, place, Scope::Body(&path), in_or, drafts)
         } else {
             self.clause(Subject::Body(path.into()), value, place, drafts)
         }
-    }
-
-    fn step(&mut self, key: &str) -> StepId {
-        if let Some(known) = self.step_ids.get(key) {
-            return *known;
-        }
-        let id = index(self.steps.len());
-        self.steps.push(key.into());
-        self.step_ids.insert(key.into(), id);
-        id
     }
 
     fn clause(
@@ -239,7 +221,7 @@ impl Lowering {
         let path = self.describe(&subject);
         let subject_id = self.subject_ids.len();
         let subject_id = *self.subject_ids.entry(path.clone()).or_insert(subject_id);
-        let id = index(self.clauses.len());
+        let id = next_id(self.clauses.len());
         let text = value.written(EXPLAINED_VALUE_CHARS_MAX).into();
         self.clauses.push(Clause { subject, wanted, path: path.into(), text });
         self.subject_of.push(subject_id);
@@ -263,7 +245,7 @@ impl Lowering {
     fn describe(&self, subject: &Subject) -> String {
         match subject {
             Subject::Attribute(name) => describe_attribute(name),
-            Subject::Body(steps) => describe_body(steps.iter().map(|step| &self.steps[*step as usize])),
+            Subject::Body(steps) => describe_body(steps.iter().map(|step| self.keys.key(*step))),
         }
     }
 }
@@ -277,9 +259,9 @@ pub(crate) fn describe_attribute(name: &str) -> String {
 }
 
 /// The path of a value of the body, for people. Keys are quoted where they must be, so different paths have different texts.
-pub(crate) fn describe_body<'k>(keys: impl IntoIterator<Item = &'k Box<str>>) -> String {
+pub(crate) fn describe_body(keys: impl IntoIterator<Item: AsRef<str>>) -> String {
     let mut text = "$".to_owned();
-    let written = keys.into_iter().try_for_each(|key| write_step(&mut text, key));
+    let written = keys.into_iter().try_for_each(|key| write_step(&mut text, key.as_ref()));
     debug_assert!(written.is_ok(), "writing to a string does not fail");
     text
 }

@@ -3,10 +3,8 @@
 //! What does not fit, or would be too much, is left out on the safe side: the alternatives then accept more than was
 //! meant ([`Alternatives::exact`] is false), and the rule that they were made from decides.
 
-use std::collections::HashMap;
-
 use crate::cesql::Reference;
-use crate::ir::{Clause, ClauseId, Conjunction, Program, StepId, Subject, Wanted};
+use crate::ir::{Clause, ClauseId, Conjunction, Keys, Program, Subject, Wanted, next_id};
 use crate::limits::LEADING_CLAUSES_MAX;
 use crate::pattern::{describe_attribute, describe_body};
 use crate::rule::Rule;
@@ -77,20 +75,14 @@ impl Truth {
 #[derive(Debug)]
 pub(crate) struct Drafting {
     conjunctions_max: usize,
-    steps: Vec<Box<str>>,
-    step_ids: HashMap<Box<str>, StepId>,
+    keys: Keys,
     clauses: Vec<Clause>,
-}
-
-fn index(n: usize) -> u32 {
-    // Lossless: a filter has fewer keys and clauses than characters.
-    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 impl Drafting {
     /// Nothing is collected yet. No alternatives are larger than `conjunctions_max`.
     pub(crate) fn new(conjunctions_max: usize) -> Self {
-        Self { conjunctions_max, steps: Vec::new(), step_ids: HashMap::new(), clauses: Vec::new() }
+        Self { conjunctions_max, keys: Keys::default(), clauses: Vec::new() }
     }
 
     /// One clause.
@@ -98,22 +90,12 @@ impl Drafting {
         let (subject, path) = match reference {
             Reference::Attribute(name) => (Subject::Attribute(name.clone()), describe_attribute(name)),
             Reference::Data(keys) => {
-                (Subject::Body(keys.iter().map(|key| self.step(key)).collect()), describe_body(keys))
+                (Subject::Body(keys.iter().map(|key| self.keys.id(key)).collect()), describe_body(keys))
             }
         };
-        let id = index(self.clauses.len());
+        let id = next_id(self.clauses.len());
         self.clauses.push(Clause { subject, wanted, path: path.into(), text: Box::default() });
         Alternatives { drafts: vec![vec![id]], exact: true }
-    }
-
-    fn step(&mut self, key: &str) -> StepId {
-        if let Some(known) = self.step_ids.get(key) {
-            return *known;
-        }
-        let id = index(self.steps.len());
-        self.steps.push(key.into());
-        self.step_ids.insert(key.into(), id);
-        id
     }
 
     /// Both hold.
@@ -200,23 +182,10 @@ impl Drafting {
 
     /// The program of a rule that holds as `yes` says.
     pub(crate) fn finish(self, yes: &Alternatives, rule: Rule, text: Box<str>) -> Program {
-        let Self { steps, clauses, .. } = self;
-        let clause = |id: &ClauseId| &clauses[*id as usize];
-        let mut exact = yes.exact;
-        let mut conjunctions = Vec::with_capacity(yes.drafts.len());
-        for draft in &yes.drafts {
-            let (attributes, mut body): (Vec<_>, Vec<_>) =
-                draft.iter().partition(|id| matches!(clause(id).subject, Subject::Attribute(_)));
-            body.sort_by(|a, b| clause(a).steps().cmp(clause(b).steps()));
-            // Clauses of a conjunction must hold within one element of a list, those of a rule need not.
-            exact &= body.len() <= 1;
-            let takes_absence = body.iter().any(|id| clause(id).wanted.absent);
-            conjunctions.push(Conjunction {
-                attributes: attributes.into(),
-                body: body.into(),
-                takes_absence,
-            });
-        }
-        Program { steps, clauses, conjunctions, rule: Some(rule), exact, text }
+        let Self { keys, clauses, .. } = self;
+        let conjunctions: Vec<_> = yes.drafts.iter().map(|draft| Conjunction::of(draft, &clauses)).collect();
+        // Clauses of a conjunction must hold within one element of a list, those of a rule need not.
+        let exact = yes.exact && conjunctions.iter().all(|conjunction| conjunction.body.len() <= 1);
+        Program { steps: keys.into_steps(), clauses, conjunctions, rule: Some(rule), exact, text }
     }
 }

@@ -8,6 +8,7 @@ use crate::verdict::{check, check_indexed};
 
 const EXAMPLE: &str = r#"{"project": {"key": ["FOO"]}, "priority": ["Critical"]}"#;
 
+/// A05: the literal example, on a table of payloads with missing fields, null, wrong types, case and arrays.
 #[test]
 fn a05_the_literal_example_matches_exactly_the_right_events() {
     let payloads: &[(&str, bool)] = &[

@@ -86,6 +86,7 @@ fn objects_with_many_keys_are_looked_up_in_an_index() {
     assert_eq!(judge(r#"{"a":[1]}"#, format!("{{{same}}}").as_bytes()), Ok(true));
 }
 
+/// A07: an evaluation that would take more than its steps ends there, with an error of its own that touches no other filter.
 #[test]
 fn a07_long_arrays_end_by_the_budget() {
     let numbers: Vec<_> = (0..100_000).map(|i| i.to_string()).collect();
@@ -102,7 +103,7 @@ fn a07_long_arrays_end_by_the_budget() {
     assert_eq!(filter(r#"{"a":[0]}"#).matches(&document), Ok(true));
 }
 
-/// The shapes on which event-ruler was quadratic, at its largest sizes: one pass each.
+/// A07: the shapes on which event-ruler was quadratic, at its largest sizes: one pass each.
 #[test]
 fn a07_array_shapes_cost_one_pass() {
     let elements = |n: usize, each: &dyn Fn(usize) -> String| (0..n).map(each).collect::<Vec<_>>().join(",");

@@ -76,6 +76,7 @@ pub(crate) fn agrees(filter: &Filter, document: &Document<'_>, on: &str) -> Expl
     explanation
 }
 
+/// N11: every clause, and what it saw.
 #[test]
 fn n11_an_explanation_shows_every_clause_and_what_was_seen() {
     let filter = filter(
@@ -312,7 +313,7 @@ fn an_expression_that_takes_too_long_is_explained() {
     assert_eq!((first.0.problem, first.1, explanation.root.held), (Some("too_many_steps"), None, None));
 }
 
-/// Generated filters of every language on generated events: the explanation is the verdict, and its parts lead to it.
+/// N11: generated filters of every language on generated events: the explanation is the verdict, and its parts lead to it.
 #[test]
 fn n11_explanations_agree_with_the_evaluator_in_every_language() {
     let mut dice = Dice::new(1100);

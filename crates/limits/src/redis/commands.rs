@@ -145,7 +145,7 @@ mod tests {
         assert!(sent.iter().all(|it| it.starts_with("*2\r\n$3\r\nGET\r\n")), "one key per command");
     }
 
-    /// The clause "expiry is a real bound": whenever it is written, nothing is left 1,261 s after the shard began.
+    /// S07: the clause "expiry is a real bound": whenever it is written, nothing is left 1,261 s after the shard began.
     #[test]
     fn s07_an_expiry_ends_1260_s_after_the_start_of_the_shard_at_the_latest() {
         let start = shard_start(77);

@@ -141,6 +141,7 @@ mod tests {
         Counter::new("n", &[&number.to_string()])
     }
 
+    /// S24: any number of names takes bounded room in the process.
     #[test]
     fn s24_any_number_of_names_takes_bounded_room() {
         let table = Table::new(64);

@@ -140,7 +140,7 @@ async fn local_counters_are_bounded() {
     assert_eq!(read(&windows, &named(1)).await.shards[0], 0, "the oldest is gone");
 }
 
-/// Every key that sizing leaves behind expires, the counters in (900, 1080] s, and there is none of another kind.
+/// S07, S25: every key that sizing leaves behind expires, the counters in (900, 1080] s, and there is none of another kind.
 #[tokio::test]
 async fn s07_s25_every_key_expires() {
     let Some(server) = Server::start(&[]) else { return };
@@ -162,7 +162,7 @@ async fn s07_s25_every_key_expires() {
     assert_eq!(server.cli(&["get", &keys[1]]), "32/1");
 }
 
-/// A count that could only be written after its shard does not make the key live longer.
+/// S07: a count that could only be written after its shard does not make the key live longer.
 #[tokio::test]
 async fn s07_a_late_count_does_not_outlive_its_window() {
     let Some(server) = Server::start(&[]) else { return };

@@ -41,6 +41,7 @@ async fn recovers(bench: &Bench) {
     assert_eq!(bench.healed(&push()).await, Sizing { width: 16, known: true, payloads: Some(24) });
 }
 
+/// S13, S14: a Redis that is stopped and comes back empty: the cap meanwhile, then as wide as before.
 #[tokio::test]
 async fn s13_s14_a_server_that_is_stopped_and_comes_back_empty() {
     let Some(mut server) = Server::start(&[]) else { return };
@@ -54,6 +55,7 @@ async fn s13_s14_a_server_that_is_stopped_and_comes_back_empty() {
     assert!(bench.stored(&push()).await + lost >= 4, "what waited is written");
 }
 
+/// S13: a Redis that was never there is the cap.
 #[tokio::test]
 async fn s13_a_server_that_was_never_there() {
     let Some(mut server) = Server::start(&[]) else { return };
@@ -70,6 +72,7 @@ async fn s13_a_server_that_was_never_there() {
     assert_eq!((bench.stored(&push()).await, bench.sizer.counts().counts_dropped), (24, 0));
 }
 
+/// S14: a Redis that is wiped narrows nothing.
 #[tokio::test]
 async fn s14_a_server_that_is_wiped() {
     let Some(server) = Server::start(&[]) else { return };
@@ -105,16 +108,10 @@ async fn s14_a_server_that_is_out_of_memory() {
 async fn s13_a_server_that_is_loading() {
     let Some(mut server) = Server::start(&[]) else { return };
     let bench = known(&server).await;
-    let fill = "for i=1,20000 do redis.call('SET','fill:'..i,string.rep('x',200)) end return 'OK'";
-    assert_eq!(server.cli(&["eval", fill, "0"]), "OK");
-    assert_eq!(server.cli(&["save"]), "OK");
-    server.kill();
-    // Slow enough to last, and answering in between.
-    assert!(server.run(&["--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024"]));
-    assert!(server.cli(&["get", "fill:1"]).contains("LOADING"), "it should still be loading");
+    server.restart_loading();
     assert_eq!(endures(&bench).await, 5);
-    assert!(server.cli(&["get", "fill:1"]).contains("LOADING"), "it should have been loading all the time");
-    assert_eq!(server.cli(&["config", "set", "key-load-delay", "0"]), "OK");
+    assert!(server.is_loading(), "it should have been loading all the time");
+    server.load_fast();
     recovers(&bench).await;
     assert!(bench.stored(&push()).await + bench.sizer.counts().counts_dropped >= 24);
 }

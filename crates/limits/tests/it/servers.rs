@@ -103,6 +103,25 @@ impl Server {
         }
     }
 
+    /// Ends it and starts it again over so much that it loads for long, answering in between, until [`Server::load_fast`].
+    pub(crate) fn restart_loading(&mut self) {
+        let fill = "for i=1,20000 do redis.call('SET','fill:'..i,string.rep('x',200)) end return 'OK'";
+        assert_eq!(self.cli(&["eval", fill, "0"]), "OK");
+        assert_eq!(self.cli(&["save"]), "OK");
+        self.kill();
+        assert!(self.run(&["--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024"]));
+        assert!(self.is_loading(), "it should still be loading");
+    }
+
+    pub(crate) fn is_loading(&self) -> bool {
+        self.cli(&["get", "fill:1"]).contains("LOADING")
+    }
+
+    /// Lets it load the rest at once.
+    pub(crate) fn load_fast(&self) {
+        assert_eq!(self.cli(&["config", "set", "key-load-delay", "0"]), "OK");
+    }
+
     /// `STOP` or `CONT`.
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.process.as_ref().expect("running").id();

@@ -52,7 +52,8 @@ pub(crate) struct KafkaSettings {
     /// Name of this client in the broker's logs and quotas.
     pub(crate) client_id: String,
     /// More librdkafka properties, for example `"security.protocol" = "SASL_SSL"`. The properties that mailrail's
-    /// promises rest on (acks, idempotence, commits, offsets) are refused. As an environment variable the name
+    /// promises rest on (acks, idempotence, commits, offsets) are refused. With SASL, `sasl.mechanism` is one of `PLAIN`,
+    /// `SCRAM-SHA-256`, `SCRAM-SHA-512` and `OAUTHBEARER`. As an environment variable the name
     /// follows the key with `_` for `.`, which keeps passwords out of the file:
     /// `MAILRAIL__LOG__KAFKA__PROPERTIES__SASL_PASSWORD`.
     pub(crate) properties: BTreeMap<String, String>,

@@ -105,11 +105,28 @@ pub(crate) struct ControlSettings {
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) token: Option<SecretText>,
+    /// Most records that one look at the mailboxes reads, over all partitions of a queue: `mailrail mailboxes`, and once a minute the
+    /// metrics of what waits. Each process of control looks for itself, and takes 10 s at most. As many mailboxes may be in its memory.
+    pub(crate) scan_records_max: u64,
+    /// Most records of the log that are looked at to say why a delivery waits or who gets an event (`mailrail why`, `mailrail explain`),
+    /// over all topics and partitions.
+    pub(crate) why_records_max: u64,
+    /// Longest time of that look. A request of the control API has 30 s in all.
+    #[serde(with = "units::duration")]
+    #[schemars(with = "DurationText")]
+    pub(crate) why_timeout: Duration,
 }
 
 impl Default for ControlSettings {
     fn default() -> Self {
-        Self { listen: local(8081), token_file: None, token: None }
+        Self {
+            listen: local(8081),
+            token_file: None,
+            token: None,
+            scan_records_max: 200_000,
+            why_records_max: 1_500_000,
+            why_timeout: Duration::from_secs(15),
+        }
     }
 }
 

@@ -227,6 +227,16 @@ fn each_rule_refuses_its_violation() {
         ("log.kafka.properties.acks", |s| {
             s.log.kafka.properties.insert("acks".to_owned(), "1".to_owned());
         }),
+        ("log.kafka.properties.sasl.mechanism", |s| {
+            s.log.kafka.properties.insert("sasl.mechanism".to_owned(), "plain".to_owned());
+        }),
+        ("log.kafka.properties.security.protocol", |s| {
+            s.log.kafka.properties.insert("security.protocol".to_owned(), "SASL_SSL".to_owned());
+        }),
+        ("log.kafka.brokers", |s| s.log.kafka.brokers = vec!["user:password@broker:9092".to_owned()]),
+        ("control.scan_records_max", |s| s.control.scan_records_max = 999),
+        ("control.why_records_max", |s| s.control.why_records_max = 0),
+        ("control.why_timeout", |s| s.control.why_timeout = Duration::from_secs(26)),
         ("store.url", |s| s.store.url = "mysql://db".to_owned()),
         ("store.encryption_key_file", |s| s.store.encryption_key = Some(SecretText::new("short".to_owned()))),
         ("control.token_file", |s| s.control.token = Some(SecretText::new(TOKEN[1..].to_owned()))),

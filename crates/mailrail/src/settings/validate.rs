@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::backends::LogKind;
 use mailrail_control::Operator;
+use mailrail_log::sasl_problem;
 use mailrail_policy::RetrySchedule;
 use mailrail_store::EncryptionKey;
 
@@ -33,6 +34,14 @@ const COMMIT_INTERVAL_MAX: Duration = Duration::from_secs(5);
 /// What must remain of the session after the longest attempt: 5 s between commits, 5 s for clocks and scheduling.
 /// Without it a member that lost its session could still be sending.
 const LEASE_MARGIN: Duration = Duration::from_secs(10);
+/// Least that a look at the log may read: fewer records tell nothing.
+const LOOK_RECORDS_MIN: u64 = 1_000;
+/// Most that a look at the mailboxes may read: each record may be a mailbox of its own, in memory.
+const SCAN_RECORDS_MAX: u64 = 10_000_000;
+/// Most that a look for one delivery may read. They are not kept: the time is what bounds it.
+const WHY_RECORDS_MAX: u64 = 1_000_000_000;
+/// Longest look for one delivery: a request of the control API has 30 s.
+const WHY_TIMEOUT_MAX: Duration = Duration::from_secs(25);
 /// Longest drain: the group waits 10 s for a partition that is taken away.
 const DRAIN_MAX: Duration = Duration::from_secs(8);
 
@@ -99,6 +108,7 @@ impl Settings {
         found.log(role);
         found.store(role);
         found.doors(role);
+        found.looks();
         found.deliver(role);
         found.traces();
         found.problems.sort();
@@ -215,11 +225,17 @@ impl Found<'_> {
         self.check(!kafka.brokers.is_empty(), "log.kafka.brokers", || {
             "is empty: name at least one broker as \"host:port\"".to_owned()
         });
-        for broker in &kafka.brokers {
+        for (at, broker) in kafka.brokers.iter().enumerate() {
             let good = broker
                 .rsplit_once(':')
                 .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-            self.check(good, "log.kafka.brokers", || format!("holds '{broker}': write it as \"host:port\""));
+            // Not echoed: a mistyped one may hold a password.
+            self.check(good && !broker.contains('@'), "log.kafka.brokers", || {
+                format!(
+                    "number {} is no address: write it as \"host:port\", without user and password",
+                    at + 1
+                )
+            });
         }
         self.check(kafka.min_insync_replicas >= 1, "log.kafka.min_insync_replicas", || {
             "is 0: set it to 1 or more".to_owned()
@@ -244,6 +260,9 @@ impl Found<'_> {
                 humantime::format_duration(LEASE_MARGIN)
             )
         });
+        if let Some((name, problem)) = sasl_problem(&kafka.properties) {
+            self.check(false, &format!("log.kafka.properties.{name}"), || problem);
+        }
         for name in kafka.properties.keys() {
             let own = OWN_PROPERTIES.iter().find(|(own, _)| own == name);
             self.check(own.is_none(), &format!("log.kafka.properties.{name}"), || {
@@ -309,6 +328,18 @@ impl Found<'_> {
                 self.check(false, key, || format!("is {address}, as is {other}: give each its own port"));
             }
         }
+    }
+
+    fn looks(&mut self) {
+        let control = &self.settings.control;
+        self.between(
+            "control.scan_records_max",
+            control.scan_records_max,
+            LOOK_RECORDS_MIN,
+            SCAN_RECORDS_MAX,
+        );
+        self.between("control.why_records_max", control.why_records_max, LOOK_RECORDS_MIN, WHY_RECORDS_MAX);
+        self.lasting("control.why_timeout", control.why_timeout, WHY_TIMEOUT_MAX);
     }
 
     fn deliver(&mut self, role: Role) {

@@ -29,12 +29,15 @@ fn real_services() -> Option<Services> {
     Some(Some((services::address("MAILRAIL_TEST_KAFKA")?, services::address("MAILRAIL_TEST_POSTGRES")?)))
 }
 
+/// A54, A53, N16: over everything that an operator does, no log, page, metric or topic shows a planted secret or a payload;
+/// lines are bounded JSON, and those about an end name event, delivery, surface, tenant, endpoint and outcome.
 #[tokio::test(flavor = "multi_thread")]
 async fn a54_the_roles_show_no_secret_and_no_payload() {
     let Some(services) = real_services() else { return };
     go_through_everything(services).await;
 }
 
+/// A54, A53, N16: the same of one process on embedded parts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a54_an_embedded_process_shows_no_secret_and_no_payload() {
     go_through_everything(None).await;
@@ -294,9 +297,8 @@ async fn a54_no_password_of_a_service_is_shown() {
     let waiting = [
         ("store", format!("{local}{store}{redis}{trace}")),
         ("log", format!("{}{store}{redis}{trace}", kafka(&sasl))),
-        // Without SASL nobody looks at it.
-        ("log", format!("{}{store}", kafka(&format!("\"sasl.mechanism\" = \"{secret}\"")))),
     ];
+    let tls = "\"security.protocol\" = \"ssl\"";
     let refused = [
         format!("{local}[store]\nurl = \"mysql://user:{secret}@127.0.0.1/db\"\n"),
         format!("{local}[store]\nurl = [\"{secret}\"]\n"),
@@ -304,6 +306,30 @@ async fn a54_no_password_of_a_service_is_shown() {
         format!("{local}{here}[limits]\nredis = [\"http://:{secret}@127.0.0.1:1/\"]\n"),
         format!("{local}{store}[limits]\nredis = \"redis://:{secret}@127.0.0.1:1/\"\n"),
         format!("{}{store}", kafka(&format!("\"sasl.pasword\" = \"{secret}\""))),
+        // Put into the wrong place, with SASL and without.
+        format!("{}{store}", kafka(&format!("\"sasl.mechanism\" = \"{secret}\""))),
+        format!("{}{store}", kafka(&sasl.replace("\"PLAIN\"", &format!("\"{secret}\"")))),
+        format!("{}{store}", kafka(&sasl.replace("\"PLAIN\"", &format!("\"SCRAM-SHA-{secret}\"")))),
+        format!("{}{store}", kafka(&sasl.replace("sasl_plaintext", secret))),
+        // Librdkafka repeats what it cannot read.
+        format!(
+            "{}{store}",
+            kafka(&format!(
+                "{tls}\n\"ssl.keystore.location\" = \"/{secret}\"\n\"ssl.keystore.password\" = \"{secret}\""
+            ))
+        ),
+        format!("{}{store}", kafka(&format!("{tls}\n\"ssl.key.location\" = \"{secret}\""))),
+        format!("{}{store}", kafka(&format!("{tls}\n\"ssl.key.pem\" = \"{secret}\""))),
+        format!("{}{store}", kafka(&format!("{tls}\n\"ssl.ca.location\" = \"/{secret}\""))),
+        format!("{}{store}", kafka(&sasl).replace("127.0.0.1:1", &format!("user:{secret}@127.0.0.1:1"))),
+        // Addresses that cannot be read.
+        format!("{local}[store]\nurl = \"postgres://user:{secret}@127.0.0.1:port/db\"\n"),
+        format!("{local}[store]\nurl = \"postgres://user:{secret}/@[::1/db\"\n"),
+        format!("{local}[store]\nurl = \"postgres://user@127.0.0.1:1/db?sslmode={secret}\"\n"),
+        format!("{local}{here}[limits]\nredis = [\"redis://:{secret}@127.0.0.1:port/\"]\n"),
+        format!("{local}{here}[limits]\nredis = [\"redis://127.0.0.1:1/{secret}\"]\n"),
+        format!("{local}{here}[telemetry.traces]\notlp_endpoint = \"http://user:{secret}@127.0.0.1:4318\"\n"),
+        format!("{local}{here}[telemetry.traces]\notlp_endpoint = \"http://{secret}@[::1\"\n"),
         format!("{local}{store}[control]\ntoken = \"{secret}\"\n"),
         format!("{local}{store}[control]\nlisten = \"{secret}\"\n"),
     ];

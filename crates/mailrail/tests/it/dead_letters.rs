@@ -79,7 +79,8 @@ async fn check(fleet: &Fleet, owed: &[Owed]) {
     assert!(heads.values().all(|next| *next == owed.len() as u64 / 10), "{heads:?}");
 }
 
-/// Ten thousand letters, straight from the topic; the replaying process is killed in the middle, and started again.
+/// A46, A47: ten thousand letters, straight from the topic; the replaying process is killed in the middle, and started
+/// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn dlq_ten_thousand_letters_survive_a_kill_of_the_replaying_process() {
     let Some((fleet, owed)) = with_letters(10_000).await else { return };
@@ -119,7 +120,7 @@ async fn dlq_ten_thousand_letters_survive_a_kill_of_the_replaying_process() {
     check(&fleet, &owed).await;
 }
 
-/// The same over the control API, whose process is killed: the one that is started in its place carries the replay on.
+/// A47: the same over the control API, whose process is killed: the one that is started in its place carries the replay on.
 #[tokio::test(flavor = "multi_thread")]
 async fn dlq_a_replay_survives_a_kill_of_the_control_api() {
     let letters = sized(2_000, 10_000);

@@ -30,6 +30,7 @@ tenants:
     )
 }
 
+/// N11: what is explained of accepted events is what match did with them.
 #[tokio::test(flavor = "multi_thread")]
 async fn n11_explain_says_what_match_did() {
     let mut rig = Rig::start(Place::Embedded).await;

@@ -1,88 +1,28 @@
 //! Deliver processes under test: a topic to fill, a receiver, processes to maltreat, and the history at the end.
 
-use std::collections::BTreeMap;
+mod commits;
+mod end;
+mod patience;
+mod plan;
+
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use mailrail_demo::receiver::{Receiver, ReceiverEndpoint, ReceiverHandle, ReceiverSettings, json_order};
+use mailrail_demo::receiver::ReceiverHandle;
 use mailrail_egress::operator::ApiClient;
 use mailrail_log::{KafkaConfig, KafkaLog, Log};
-use tokio::net::TcpListener;
 
 use crate::feed::{Claims, Ends, Feeder, TENANT, Tail};
-use crate::history::{Budget, History, Seen, Verdict};
-use crate::process::{Process, Recipe, binary};
-use crate::rig::{TOKEN, create_database, free_port, secret, try_get};
+use crate::process::{Process, Recipe, binary, last_lines};
+use crate::rig::{TOKEN, free_port, secret, try_get};
 use crate::services;
 
-/// Longest wait for anything that must come. A test that waits longer hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Between two looks at the commits.
-const COMMITS_EVERY: Duration = Duration::from_millis(250);
-/// Receipts of the longest run.
-const RECEIPTS_MAX: usize = 4_000_000;
-
-/// Whether runs are as long as a nightly one may be.
-pub(crate) fn is_long() -> bool {
-    std::env::var("MAILRAIL_TEST_LONG").as_deref() == Ok("1")
-}
-
-/// The first in CI, the second in the long run.
-pub(crate) fn sized<T>(short: T, long: T) -> T {
-    if is_long() { long } else { short }
-}
-
-/// Waits until `holds`; panics with `what` when that takes too long.
-pub(crate) async fn until(what: &str, holds: impl AsyncFnMut() -> bool) {
-    until_within(PATIENCE, what, holds).await;
-}
-
-/// As [`until`], for at most `cap`.
-pub(crate) async fn until_within(cap: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let reached = async {
-        while !holds().await {
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    };
-    assert!(tokio::time::timeout(cap, reached).await.is_ok(), "it never came to this: {what}");
-}
-
-/// An endpoint: its name, how it answers, and the class of its mailboxes.
-pub(crate) type Recipient = (&'static str, &'static str, &'static str);
-
-/// What a fleet is made of.
-#[derive(Clone)]
-pub(crate) struct Plan {
-    pub(crate) recipients: Vec<Recipient>,
-    pub(crate) partitions: u32,
-    pub(crate) delivers: usize,
-    pub(crate) retry_delays: &'static str,
-    /// Seconds that an attempt may take; the session is as short as that lets it be.
-    pub(crate) attempt_seconds: u32,
-    /// More lines of `[deliver]`.
-    pub(crate) deliver: &'static str,
-    /// Brokers, when they are not the ones that all tests share; and how many copies there are.
-    pub(crate) brokers: Option<String>,
-    pub(crate) copies: u16,
-}
-
-impl Plan {
-    pub(crate) fn new(recipients: &[Recipient]) -> Self {
-        Self {
-            recipients: recipients.to_vec(),
-            partitions: 4,
-            delivers: 1,
-            retry_delays: r#"["50ms", "100ms", "200ms", "200ms"]"#,
-            attempt_seconds: 2,
-            deliver: "",
-            brokers: None,
-            copies: 1,
-        }
-    }
-}
+use commits::{Commits, watch_commits};
+pub(crate) use patience::{PATIENCE, sized, until, until_within};
+pub(crate) use plan::{PRODUCER_KEY, Plan, Recipient};
+use plan::{settings, start_receiver};
 
 /// A process and where it is asked how it is.
 pub(crate) struct Member {
@@ -103,9 +43,6 @@ pub(crate) struct Fleet {
     folder: tempfile::TempDir,
     commits: Commits,
 }
-
-/// Offsets that the group had committed, by partition, as they are looked at.
-type Commits = Arc<Mutex<BTreeMap<u32, Vec<u64>>>>;
 
 impl Fleet {
     /// Starts everything and applies the set-up. `None`, said aloud, without services.
@@ -148,13 +85,7 @@ impl Fleet {
 
     fn member(&self, role: &'static str) -> Member {
         let admin = free_port();
-        let env = BTreeMap::from([
-            ("MAILRAIL__ADMIN__LISTEN".to_owned(), format!("127.0.0.1:{admin}")),
-            ("MAILRAIL_ADMIN_TOKEN".to_owned(), TOKEN.to_owned()),
-            ("MAILRAIL_ENCRYPTION_KEY".to_owned(), "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".to_owned()),
-        ]);
-        let args = vec![role.to_owned(), "--config".to_owned(), self.settings.display().to_string()];
-        let recipe = Recipe { name: role, args, env, log: self.folder.path().join(format!("{role}.log")) };
+        let recipe = Recipe::of_role(role, &self.settings, admin, self.folder.path());
         Member { process: Process::start(recipe), admin: format!("127.0.0.1:{admin}") }
     }
 
@@ -186,15 +117,7 @@ impl Fleet {
 
     /// The last log lines of every role, for a failure.
     pub(crate) fn logs(&self) -> String {
-        let mut text = String::new();
-        for role in ["control", "deliver"] {
-            if let Ok(log) = std::fs::read_to_string(self.folder.path().join(format!("{role}.log"))) {
-                let last: Vec<&str> = log.lines().rev().take(40).collect();
-                text += &format!("\n--- {role}\n");
-                text.extend(last.into_iter().rev().map(|line| format!("{line}\n")));
-            }
-        }
-        text
+        last_lines(self.folder.path(), &["control", "deliver"], 40)
     }
 
     async fn apply_recipients(&self) {
@@ -312,49 +235,6 @@ impl Fleet {
         progress
     }
 
-    /// Waits until every delivery has an end, ends the processes, and judges the whole history.
-    pub(crate) async fn close(mut self, feeders: Vec<Feeder>, budget: &Budget) -> Verdict {
-        let owed: Vec<_> = feeders.into_iter().flat_map(|feeder| feeder.owed).collect();
-        let mut ends = self.ends();
-        self.wait_ended(&mut ends, owed.len()).await;
-        self.stop(self.members.len()).await;
-        let commits = self.commits.lock().expect("not poisoned").clone();
-        ends.catch_up().await;
-        let seen = self.receiver.receipts().into_iter();
-        let seen = seen.map(|receipt| Seen {
-            accepted: receipt.is_accepted(),
-            verified: receipt.verified,
-            id: receipt.webhook_id,
-        });
-        let history = History { owed, seen: seen.collect(), ends: ends.of, commits };
-        let verdict = history.check(budget);
-        assert!(!self.receiver.snapshot().truncated, "every receipt was kept");
-        println!(
-            "owed {} received {} duplicates {} {:?} of {budget:?}",
-            verdict.owed, verdict.received, verdict.duplicates, verdict.duplicates_of
-        );
-        let some: Vec<_> = verdict.faults.iter().take(20).collect();
-        assert!(some.is_empty(), "{} faults: {some:#?} {}", verdict.faults.len(), self.logs());
-        verdict
-    }
-
-    /// Waits until that many deliveries have an end.
-    pub(crate) async fn wait_ended(&self, ends: &mut Ends, count: usize) {
-        let (mut before, mut since) = (0, tokio::time::Instant::now());
-        loop {
-            ends.catch_up().await;
-            if ends.of.len() >= count {
-                return;
-            }
-            if ends.of.len() > before {
-                (before, since) = (ends.of.len(), tokio::time::Instant::now());
-            }
-            let stuck = since.elapsed() > PATIENCE;
-            assert!(!stuck, "{before} of {count} deliveries have an end, and no more come: {}", self.logs());
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    }
-
     /// What was committed up to now is of a group that forgot it.
     pub(crate) fn forget_commits(&self) {
         self.commits.lock().expect("not poisoned").clear();
@@ -377,65 +257,4 @@ impl Drop for Fleet {
             println!("the logs stay in {}", self.folder.path().display());
         }
     }
-}
-
-/// What the settings ask for.
-const SESSION_BEYOND_ATTEMPT: u32 = 10;
-/// The key of whoever posts events.
-pub(crate) const PRODUCER_KEY: &str = "integration-test-key-of-the-producer";
-
-/// The session is as short as the attempt's timeout lets it be: what a kill takes away comes back within it.
-async fn settings(plan: &Plan, kafka: &str, postgres: &str, prefix: &str, control: u16) -> String {
-    let database = format!("fleet_{:08x}", rand::random::<u32>());
-    create_database(postgres, &database).await;
-    let store = postgres.rsplit_once('/').expect("a database").0;
-    let brokers: Vec<String> = kafka.split(',').map(|broker| format!("\"{broker}\"")).collect();
-    let (copies, in_sync) = (plan.copies, plan.copies.saturating_sub(1).max(1));
-    let Plan { partitions, retry_delays, deliver, attempt_seconds, .. } = plan;
-    let session_seconds = attempt_seconds + SESSION_BEYOND_ATTEMPT;
-    format!(
-        "topic_prefix = \"{prefix}\"\n[pipeline]\npartitions = {partitions}\n\
-         [control]\nlisten = \"127.0.0.1:{control}\"\n\
-         [deliver]\nattempt_timeout = \"{attempt_seconds}s\"\ncommit_interval = \"100ms\"\nretry.delays = {retry_delays}\n{deliver}\n\
-         [egress]\nallow_http = true\nallow_cidrs = [\"127.0.0.0/8\"]\n[logs]\nfilter = \"info\"\n\
-         [store]\nurl = \"{store}/{database}\"\n[log]\nkind = \"kafka\"\n[log.kafka]\nbrokers = [{}]\n\
-         replication_factor = {copies}\nmin_insync_replicas = {in_sync}\nsession_timeout = \"{session_seconds}s\"\n",
-        brokers.join(", ")
-    )
-}
-
-async fn start_receiver(plan: &Plan) -> ReceiverHandle {
-    let endpoints = plan.recipients.iter().map(|(name, script, _)| ReceiverEndpoint {
-        name: (*name).to_owned(),
-        secret: secret(),
-        behaviour: script.parse().expect("a script"),
-    });
-    let mut settings = ReceiverSettings::new(endpoints.collect());
-    settings.order_of = Some(json_order("key", "seq"));
-    settings.receipts_max = RECEIPTS_MAX;
-    settings.deliveries_max = RECEIPTS_MAX;
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
-    Receiver::start(listener, settings).expect("receiver")
-}
-
-/// Notes what the group has committed, as long as anybody wants to know.
-fn watch_commits(log: Arc<dyn Log>, prefix: &str, partitions: u32) -> Commits {
-    let commits = Commits::default();
-    let noted = Arc::downgrade(&commits);
-    let (group, topic) = (format!("{prefix}deliver.default"), format!("{prefix}deliveries.default"));
-    tokio::spawn(async move {
-        while noted.strong_count() > 0 {
-            for partition in 0..partitions {
-                let Ok(Some(committed)) = log.committed(&group, &topic, partition).await else { continue };
-                let Some(commits) = noted.upgrade() else { return };
-                let mut commits = commits.lock().expect("not poisoned");
-                let seen = commits.entry(partition).or_default();
-                if seen.last() != Some(&committed.offset) {
-                    seen.push(committed.offset);
-                }
-            }
-            tokio::time::sleep(COMMITS_EVERY).await;
-        }
-    });
-    commits
 }

@@ -117,7 +117,7 @@ async fn s28_i10_a_stopped_process_that_goes_on_sends_nothing_under_its_old_clai
     fleet.close(vec![feeder], &Budget::none().and("a stop", rounds as u64, PER_KILL)).await;
 }
 
-/// A20: processes come and go every few seconds; each gives its partitions up in good order, so nothing is sent twice.
+/// S28: processes come and go every few seconds; each gives its partitions up in good order, so nothing is sent twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn s28_scaling_up_and_down_under_load_repeats_nothing() {
     let recipients =

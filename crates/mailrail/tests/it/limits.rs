@@ -7,8 +7,8 @@ use crate::services;
 /// What a kill may make be sent again: what was under way.
 const PER_KILL: u64 = 250;
 
-/// A24, A37: four processes with more to send than the endpoint takes at a time: never more than its limit, also when one of them
-/// is killed in the middle of it, all of the limit is used, and what was held was no attempt.
+/// A39, A24, A37: four processes with more to send than the endpoint takes at a time: never more than its limit, also when
+/// one of them is killed in the middle of it, all of the limit is used, and what was held was no attempt.
 #[tokio::test(flavor = "multi_thread")]
 async fn a24_four_processes_keep_to_the_limit_of_an_endpoint_through_a_kill() {
     let Some(redis) = services::address("MAILRAIL_TEST_REDIS") else { return };

@@ -27,4 +27,6 @@ mod resizing;
 mod rig;
 mod services;
 mod sizing;
+mod stages;
 mod traces;
+mod unread_logs;

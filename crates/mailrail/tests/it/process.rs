@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+/// The operator's.
+pub(crate) const TOKEN: &str = "integration-test-admin-token-0123456789";
 /// Longest that a process may take to end after SIGTERM.
 const STOP_MAX: Duration = Duration::from_secs(40);
 
@@ -27,6 +29,32 @@ pub(crate) struct Process {
 pub(crate) fn binary() -> Command {
     let built = || env!("CARGO_BIN_EXE_mailrail").into();
     Command::new(std::env::var_os("MAILRAIL_TEST_BINARY").unwrap_or_else(built))
+}
+
+impl Recipe {
+    /// A role with these settings, whose admin page is at this port. It logs into the folder.
+    pub(crate) fn of_role(name: &'static str, settings: &Path, admin: u16, folder: &Path) -> Self {
+        let env = BTreeMap::from([
+            ("MAILRAIL__ADMIN__LISTEN".to_owned(), format!("127.0.0.1:{admin}")),
+            ("MAILRAIL_ADMIN_TOKEN".to_owned(), TOKEN.to_owned()),
+            ("MAILRAIL_ENCRYPTION_KEY".to_owned(), "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".to_owned()),
+        ]);
+        let args = vec![name.to_owned(), "--config".to_owned(), settings.display().to_string()];
+        Self { name, args, env, log: folder.join(format!("{name}.log")) }
+    }
+}
+
+/// The last `count` log lines of each role that logged into the folder, for a failure.
+pub(crate) fn last_lines(folder: &Path, roles: &[&str], count: usize) -> String {
+    let mut text = String::new();
+    for role in roles {
+        if let Ok(log) = std::fs::read_to_string(folder.join(format!("{role}.log"))) {
+            let last: Vec<&str> = log.lines().rev().take(count).collect();
+            text += &format!("\n--- {role}\n");
+            text.extend(last.into_iter().rev().map(|line| format!("{line}\n")));
+        }
+    }
+    text
 }
 
 impl Process {

@@ -14,6 +14,8 @@ const EVENTS_PER_KEY: u64 = 63;
 /// Buckets that a key was in, by endpoint and key.
 type Buckets = BTreeMap<(String, String), BTreeSet<u32>>;
 
+/// S20, S17: options change with 10,000 deliveries queued: the new ones size the second half, and all are delivered.
+/// A14, A61: all events are matched while no process delivers.
 #[tokio::test(flavor = "multi_thread")]
 async fn s20_a_resize_with_thousands_queued_loses_and_reorders_nothing() {
     let (Some(kafka), Some(postgres)) =
@@ -44,6 +46,7 @@ async fn s20_a_resize_with_thousands_queued_loses_and_reorders_nothing() {
             "8",
         ]);
     }
+    rig.wait_matched(KEYS * EVENTS_PER_KEY * 4).await;
     rig.start_again(delivers);
     let statement = rig.close_books(&accepted).await;
     // The books take a mailbox for one sequence; here each key has its own, and is checked below.

@@ -28,6 +28,7 @@ fn asked(retry_after: Duration, schedule: &RetrySchedule, random: f64) -> u64 {
     }
 }
 
+/// S33: every status has its class.
 #[test]
 fn s33_every_status_has_its_class() {
     let retry = |reason| Outcome::Retry { due: NOW.plus(Duration::from_secs(252)), reason };
@@ -45,7 +46,7 @@ fn s33_every_status_has_its_class() {
     }
 }
 
-/// A new code has to be given its place here.
+/// S33: a new code has to be given its place here.
 #[test]
 fn s33_every_error_has_its_class() {
     let retry = Outcome::Retry { due: NOW.plus(Duration::from_secs(252)), reason: RetryReason::NoAnswer };
@@ -79,6 +80,7 @@ fn a_status_decides_even_when_the_body_broke_off() {
     }
 }
 
+/// N09, S33, A44: `Retry-After` is honoured between the schedule and a day.
 #[test]
 fn n09_retry_after_is_clamped_between_the_schedule_and_a_day() {
     let plain = RetrySchedule::sentry();
@@ -109,6 +111,7 @@ fn a44_a_common_retry_after_does_not_make_a_herd() {
     }
 }
 
+/// S31: what is exhausted, or older than its deadline, is dead with that reason, never anything else.
 #[test]
 fn the_last_attempt_exhausts_and_the_deadline_expires() {
     let schedule = RetrySchedule::sentry();

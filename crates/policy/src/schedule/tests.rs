@@ -8,7 +8,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// The published curve, in seconds after failures 1 to 10, to the second.
+/// S31: the published curve, in seconds after failures 1 to 10, to the second.
 #[test]
 fn the_sentry_curve_is_met_to_the_second() {
     let schedule = RetrySchedule::sentry();
@@ -24,6 +24,7 @@ fn the_sentry_curve_is_met_to_the_second() {
     assert!((total - 264.46).abs() < 0.01, "since the first failure: {total} min");
 }
 
+/// A44: a few attempts, further and further apart: ten over 75 hours by default.
 #[test]
 fn a44_the_default_is_ten_attempts_over_75_hours() {
     let schedule = RetrySchedule::default();
@@ -39,7 +40,7 @@ fn a44_the_default_is_ten_attempts_over_75_hours() {
     assert_eq!(schedule.delay(0, 0.0), schedule.delay(1, 0.0), "attempts count from 1; 0 does no harm");
 }
 
-/// 10,000 draws per attempt: inside the bounds, and every twentieth of the range gets its share.
+/// A44: 10,000 draws per attempt: inside the bounds, and every twentieth of the range gets its share.
 #[test]
 fn a44_waits_stay_in_their_bounds_and_spread() {
     let schedule = RetrySchedule::default();

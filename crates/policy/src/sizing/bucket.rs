@@ -63,7 +63,7 @@ mod tests {
         bucket(Some(&Key::from_text(text)), width)
     }
 
-    /// The table "where it lands": bucket 0 is the mailbox that the original names without a bucket.
+    /// S03, S05: the table "where it lands": bucket 0 is the mailbox that the original names without a bucket.
     #[test]
     fn s03_s05_where_it_lands() {
         for (key, width, expected) in [
@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// Text and number of one key are one key: a provider that starts to quote its ids moves nothing.
+    /// S04: text and number of one key are one key: a provider that starts to quote its ids moves nothing.
     #[test]
     fn s04_an_integer_is_the_same_key_as_its_text() {
         for number in [0, 1, -1, 42, i64::MIN, i64::MAX] {
@@ -93,6 +93,7 @@ mod tests {
         assert_eq!(Key::from_text("18446744073709551615"), Key::from(u64::MAX));
     }
 
+    /// S04: a key that is no integer is a key all the same, by its hash.
     #[test]
     fn s04_any_other_text_is_hashed() {
         for text in [
@@ -117,7 +118,7 @@ mod tests {
         }
     }
 
-    /// A change here re-maps every key of every running deployment.
+    /// S03: a change here re-maps every key of every running deployment.
     #[test]
     fn s03_hashes_are_pinned() {
         assert_eq!(xxh3_64(b""), 0x2d06_8005_38d3_94c2);
@@ -134,6 +135,8 @@ mod tests {
         (u64::try_from((0..period).filter(differs).count()).expect("small"), period)
     }
 
+    /// S11: each doubling moves exactly half of the keys, 1 to 2 as well, because bucket 0 of a split is the unsplit
+    /// mailbox.
     #[test]
     fn s11_every_doubling_moves_exactly_half_of_the_keys() {
         for width in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048] {
@@ -145,7 +148,7 @@ mod tests {
         assert_eq!((0..10_000).filter(stays).count(), 5_000);
     }
 
-    /// Why the cap is on the ladder and why a class does not change between fixed and rate-sized lightly.
+    /// S11: why the cap is on the ladder and why a class does not change between fixed and rate-sized lightly.
     #[test]
     fn s11_other_steps_move_more() {
         for (from, to, percent) in
@@ -159,7 +162,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// 200 cases of 5,000 keys: a million keys, over every width.
+        /// S03: 200 cases of 5,000 keys: a million keys, over every width.
         #[test]
         fn s03_a_bucket_is_the_euclidean_remainder(seed in any::<u64>(), width in 1u32..=4096) {
             let mut number = seed;
@@ -172,13 +175,14 @@ mod tests {
             }
         }
 
+        /// S04: no text of a key fails, and each has one place within the width.
         #[test]
         fn s04_no_text_fails(text in any::<String>(), width in any::<u32>()) {
             prop_assert!(of(&text, width) < width.max(1));
             prop_assert_eq!(of(&text, width), of(&text, width));
         }
 
-        /// A key that moves when the width doubles moves to one place only; narrower again, it is back.
+        /// S11: a key that moves when the width doubles moves to one place only; narrower again, it is back.
         #[test]
         fn s11_a_doubling_moves_a_key_to_its_sibling(text in "[a-z0-9/]{0,12}", level in 0u32..12) {
             let (narrow, wide) = (of(&text, 1 << level), of(&text, 2 << level));

@@ -22,7 +22,7 @@ mod tests {
         SizingOptions { threads, payloads_per_thread, buckets_max }
     }
 
-    /// The worked table at defaults, every row.
+    /// S09, S21: the worked table at defaults, every row.
     #[test]
     fn s09_s21_the_table_at_defaults() {
         for (payloads, width) in [
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(plain_width(None, &SizingOptions::default()), 64);
     }
 
-    /// The table of odd options, every row that an unsigned option can be.
+    /// S09, S18: the table of odd options, every row that an unsigned option can be.
     #[test]
     fn s09_s18_the_table_of_options() {
         const MANY: u64 = 1_000_000_000;
@@ -79,13 +79,14 @@ mod tests {
         assert_eq!(plain_width(Some(2048), &options(4, 4, 128)), 128);
     }
 
+    /// S10: twice as many threads halve the width at the same rate; four threads by default.
     #[test]
     fn s10_the_unit_is_a_pass_of_the_pool() {
         let width = |threads| plain_width(Some(1024), &options(threads, 4, 64));
         assert_eq!([4, 8, 16].map(width), [64, 32, 16]);
     }
 
-    /// The cases of the original's own test of the function, in units.
+    /// S09: the cases of the original's own test of the function, in units.
     #[test]
     fn s09_multiples_of_the_unit() {
         let defaults = SizingOptions::default();
@@ -95,6 +96,7 @@ mod tests {
         assert_eq!(widths, [1, 1, 1, 2, 2, 4]);
     }
 
+    /// S09: for 0 to a million payloads the width is a power of two and at most the cap.
     #[test]
     fn s09_every_width_is_a_power_of_two_up_to_the_cap() {
         for options in [SizingOptions::default(), options(1, 1, 100), options(0, 0, 1000), options(3, 7, 0)] {
@@ -105,7 +107,7 @@ mod tests {
         }
     }
 
-    /// One thread, four payloads each, everything in one shard: 1 to 7 → 1, 8 to 15 → 2, 16 to 31 → 4, 32 → 8.
+    /// S09: one thread, four payloads each, everything in one shard: 1 to 7 → 1, 8 to 15 → 2, 16 to 31 → 4, 32 → 8.
     #[test]
     fn s09_the_sequence_of_a_growing_sender() {
         let options = options(1, 4, 64);

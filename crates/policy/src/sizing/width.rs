@@ -59,6 +59,7 @@ mod tests {
         next_width(Some(&holding(payloads)), Some(current), &DEFAULTS)
     }
 
+    /// S12: a width shrinks only when the rate is below three quarters of where that width begins.
     #[test]
     fn s12_a_width_is_held_down_to_three_quarters_of_where_it_begins() {
         // 32 payloads grow to 2, 64 to 4, 128 to 8, 1,024 to 64.
@@ -67,17 +68,20 @@ mod tests {
         assert_eq!([1024, 1023, 768, 767].map(|n| next(n, 64)), [64, 64, 64, 32]);
     }
 
+    /// S12: a bucket is added when the rate has doubled, and then at once.
     #[test]
     fn s12_growth_is_immediate() {
         assert_eq!([31, 32, 63, 64, 1_000_000].map(|n| next(n, 1)), [1, 2, 2, 4, 64]);
         assert_eq!([128, 127].map(|n| next(n, 4)), [8, 4]);
     }
 
+    /// S21: a sender that went quiet loses its split at once.
     #[test]
     fn s21_a_sender_that_went_quiet_loses_its_split_at_once() {
         assert_eq!([0, 31, 32, 64].map(|n| next(n, 64)), [1, 1, 2, 4]);
     }
 
+    /// S13, S14: an unknown rate is the cap, whatever the width was before.
     #[test]
     fn s13_s14_an_unknown_rate_is_the_cap_whatever_the_width_was() {
         for current in [None, Some(0), Some(1), Some(64), Some(u32::MAX)] {
@@ -85,6 +89,7 @@ mod tests {
         }
     }
 
+    /// S09: without a width to hold on to, the width is that of the plain rule.
     #[test]
     fn s09_without_a_current_width_it_is_the_plain_rule() {
         for payloads in 0..5_000 {
@@ -93,6 +98,7 @@ mod tests {
         }
     }
 
+    /// S17: when options change, the width that was comes onto the ladder of the new ones and under their cap.
     #[test]
     fn s17_a_width_of_other_options_comes_onto_the_ladder_and_under_the_cap() {
         assert_eq!([0, 3, 100, 1_000].map(|current| next(1_000, current)), [32, 32, 64, 64]);
@@ -103,6 +109,7 @@ mod tests {
         assert_eq!((width(Some(32)), width(None)), (32, 16));
     }
 
+    /// S16: a strict class has ten buckets by default, and its width is only clamped.
     #[test]
     fn s16_a_fixed_width_is_only_clamped() {
         assert_eq!([0, 1, 10, 100, u32::MAX].map(fixed_width), [1, 1, 10, 100, BUCKETS_MAX]);
@@ -110,7 +117,7 @@ mod tests {
         assert_eq!(fixed_width(MailboxClass::with_defaults(strict, false).fixed_buckets), 10);
     }
 
-    /// The worked example of docs/mailboxes.md: 20, 36, 30 and 25 payloads per minute.
+    /// S12: the worked example of docs/mailboxes.md: 20, 36, 30 and 25 payloads per minute.
     #[test]
     fn s12_the_worked_example() {
         let at = |per_minute: u64, current| {
@@ -127,6 +134,7 @@ mod tests {
     }
 
     proptest! {
+        /// S12: whatever the numbers, the same payloads again change no width.
         #[test]
         fn s12_any_width_is_on_the_ladder_and_holds(
             payloads in prop_oneof![0u64..4_000, any::<u64>()],

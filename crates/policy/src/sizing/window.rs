@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(SHARD * u32::try_from(SHARDS).expect("small"), WINDOW);
     }
 
-    /// The oldest counter is alive for as long as it is weighed, and none at 1,261 s.
+    /// S07: the oldest counter is alive for as long as it is weighed, and none at 1,261 s.
     #[test]
     fn s07_the_expiry_is_a_bound() {
         assert!(COUNTER_TTL > WINDOW && COUNTER_TTL <= Duration::from_secs(1080));
@@ -116,6 +116,7 @@ mod tests {
         assert_eq!(shard_number(Timestamp(179_999)), 0);
     }
 
+    /// S06: seven payloads four shards ago and one now are eight.
     #[test]
     fn s06_seven_payloads_four_shards_ago_and_one_now_are_eight() {
         for now in [720, 800, 899] {
@@ -124,7 +125,7 @@ mod tests {
         }
     }
 
-    /// The plain sum drops a counter at once when it is five shards old; ours lets it go over three minutes.
+    /// S06: the plain sum drops a counter at once when it is five shards old; ours lets it go over three minutes.
     #[test]
     fn s06_a_counter_leaves_the_window() {
         let at = |now| counted(now, &[(0, 10_000)]);
@@ -135,7 +136,7 @@ mod tests {
         );
     }
 
-    /// 2,900 at 11:59 and 2,900 at 12:01: a gate that counts by the hour sees neither.
+    /// S06: 2,900 at 11:59 and 2,900 at 12:01: a gate that counts by the hour sees neither.
     #[test]
     fn s06_a_burst_over_an_hour_boundary_is_whole() {
         let noon = 1_767_268_800;
@@ -145,7 +146,7 @@ mod tests {
     }
 
     proptest! {
-        /// A sender that is even over shards reads the same at every moment; that is what the weight is for.
+        /// S12: a sender that is even over shards reads the same at every moment; that is what the weight is for.
         #[test]
         fn s12_an_even_sender_reads_the_same_at_any_moment(millis in 0i64..180_000, per_shard in 0u64..1_000_000) {
             let elapsed = u64::try_from(millis).expect("positive");

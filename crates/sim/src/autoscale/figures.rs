@@ -174,6 +174,7 @@ fn percent(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
+    /// N21, A23: each role is scaled by its own lag, with the figures that the chart installs.
     #[test]
     fn n21_the_figures_are_those_of_the_chart() {
         let values = include_str!("../../../../helm/mailrail/values.yaml");

@@ -17,6 +17,8 @@ fn survey() -> Survey {
     Survey::new(VALUES, 1, 2).expect("the chart and the recordings")
 }
 
+/// N21, A23: with the chart's figures and the recorded lag: up within the time for all loads, no flapping, few rebalances,
+/// down slowly.
 #[test]
 fn n21_the_chart_scales_without_flapping_and_in_time() {
     let survey = survey();
@@ -31,6 +33,7 @@ fn n21_the_chart_scales_without_flapping_and_in_time() {
     assert!(summary.seconds_to_max.is_some_and(|seconds| (60..=TO_MAX_SECONDS).contains(&seconds)));
 }
 
+/// N21: the model of the replicas is held against the recordings.
 #[test]
 fn n21_the_model_is_as_recorded() {
     for proof in survey().proofs() {
@@ -47,6 +50,7 @@ fn n21_the_model_is_as_recorded() {
     }
 }
 
+/// N21: deliveries that wait for an endpoint scale nothing.
 #[test]
 fn n21_held_deliveries_scale_nothing() {
     let figures = Figures::read(VALUES, Role::Deliver).expect("the chart");
@@ -63,6 +67,7 @@ fn n21_held_deliveries_scale_nothing() {
     }
 }
 
+/// N21, A23: figures that flap, or scale too late or too far, are noticed.
 #[test]
 fn n21_figures_that_are_wrong_are_noticed() {
     let survey = survey();

@@ -119,6 +119,7 @@ fn on_all_processors<T: Send>(some: &(impl Fn() -> T + Sync)) -> Vec<T> {
 mod tests {
     use super::*;
 
+    /// S27: no delivery waits for ever, is lost or out of order, whatever goes wrong; one that waits needs no call that could get lost.
     /// The small form of `make sim`. What it runs takes seconds; the seeds of a failure replay exactly.
     #[test]
     fn s27_nothing_is_lost_or_out_of_order_whatever_goes_wrong() {

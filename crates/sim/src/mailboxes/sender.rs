@@ -58,7 +58,7 @@ mod tests {
         width_changes(per_minute, arrivals, 24, XorShiftRng::seed_from_u64(1))
     }
 
-    /// The rates that the research names, each inside a span in which the plain sum crosses a threshold.
+    /// S12: the rates that the research names, each inside a span in which the plain sum crosses a threshold.
     #[test]
     fn s12_a_steady_sender_keeps_its_width_where_the_plain_rule_flaps() {
         for rate in [2.2, 4.3, 10.0, 18.0, 40.0] {

@@ -100,6 +100,7 @@ fn flapping(changes: impl ExactSizeIterator<Item = Changes>, rule: Rule, hours: 
 mod tests {
     use super::*;
 
+    /// S12: at most two width changes in 24 virtual hours, where the plain rule flaps for a third of rates.
     /// The small form of `make sim-mailboxes`: 24 virtual hours of 64 log-uniform rates.
     #[test]
     fn s12_ours_holds_and_the_plain_rule_flaps_for_a_third_of_rates() {

@@ -177,29 +177,7 @@ async fn an_error_names_the_entity_and_leaves_nothing(base: &Base) {
     setup.endpoints = vec![endpoint("hook", "shop", &[])];
     setup.endpoints[0].endpoint.class = ClassId::of("none");
     assert_refused(&store, setup, "endpoint 'hook' of tenant 'acme' names class 'none'").await;
-    let mut setup = empty("acme");
-    setup.integrations = vec![integration("x", &["hook"], &[])];
-    setup.integrations[0].class = Some(ClassId::of("none"));
-    assert_refused(&store, setup, "integration 'x' of tenant 'acme' names class 'none'").await;
-    for (cells, says) in [
-        (&["hook", "nowhere"][..], "integration 'x' of tenant 'acme' names endpoint 'nowhere', which"),
-        (&["hook", "hook"][..], "names endpoint 'hook' twice"),
-    ] {
-        let mut setup = empty("acme");
-        setup.integrations = vec![integration("x", cells, &[])];
-        assert_refused(&store, setup, says).await;
-    }
-    // Another tenant's endpoint is no cell, and neither is one that pruning takes away.
-    let mut setup = empty("other");
-    setup.integrations = vec![integration("x", &["hook"], &[])];
-    assert_refused(&store, setup, "names endpoint 'hook', which").await;
-    let mut setup = empty("acme");
-    setup.integrations = vec![integration("x", &["hook"], &[])];
-    let pruned = store.apply(&[setup], true).await.expect_err("the endpoint goes");
-    assert!(pruned.to_string().contains("names endpoint 'hook', which"), "{pruned}");
-    let mut setup = empty("acme");
-    setup.integrations = vec![integration("x", &[], &["a", "b", "c", "d", "e"])];
-    assert_refused(&store, setup, "integration 'x' of tenant 'acme' lists 5 secrets").await;
+    assert_refused_integrations(&store).await;
     let mut setup = empty("acme");
     setup.apps = vec![app("x"), app("x")];
     assert_refused(&store, setup, "lists app 'x' twice").await;
@@ -221,6 +199,33 @@ async fn an_error_names_the_entity_and_leaves_nothing(base: &Base) {
         &store.tenant_view(&tenant("acme")).await.expect("reads").expect("exists"),
         &full("acme", &token(1)),
     );
+}
+
+/// Tenant `acme` is stored, `other` is not.
+async fn assert_refused_integrations(store: &Store) {
+    let mut setup = empty("acme");
+    setup.integrations = vec![integration("x", &["hook"], &[])];
+    setup.integrations[0].class = Some(ClassId::of("none"));
+    assert_refused(store, setup, "integration 'x' of tenant 'acme' names class 'none'").await;
+    for (cells, says) in [
+        (&["hook", "nowhere"][..], "integration 'x' of tenant 'acme' names endpoint 'nowhere', which"),
+        (&["hook", "hook"][..], "names endpoint 'hook' twice"),
+    ] {
+        let mut setup = empty("acme");
+        setup.integrations = vec![integration("x", cells, &[])];
+        assert_refused(store, setup, says).await;
+    }
+    // Another tenant's endpoint is no cell, and neither is one that pruning takes away.
+    let mut setup = empty("other");
+    setup.integrations = vec![integration("x", &["hook"], &[])];
+    assert_refused(store, setup, "names endpoint 'hook', which").await;
+    let mut setup = empty("acme");
+    setup.integrations = vec![integration("x", &["hook"], &[])];
+    let pruned = store.apply(&[setup], true).await.expect_err("the endpoint goes");
+    assert!(pruned.to_string().contains("names endpoint 'hook', which"), "{pruned}");
+    let mut setup = empty("acme");
+    setup.integrations = vec![integration("x", &[], &["a", "b", "c", "d", "e"])];
+    assert_refused(store, setup, "integration 'x' of tenant 'acme' lists 5 secrets").await;
 }
 
 /// Applies a good new tenant together with `bad`: neither may be stored.

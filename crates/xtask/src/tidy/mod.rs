@@ -96,6 +96,35 @@ mod tests {
         assert!(found[0].starts_with("a.md:2: holds "), "{found:?}");
     }
 
+    /// X07: what decides about windows, backoff and turns has time as an argument: no pure crate reads a clock, and in the roles and
+    /// the limits the wall clock is the argument of their services but for the places listed here. So tests give them a time of
+    /// their own, and stop the runtime's for what waits.
+    #[test]
+    fn x07_clocks_are_read_where_time_enters() {
+        // How old a mailbox is, for people; and a number that no other claim has.
+        const WALL_CLOCK: [&str; 2] = ["crates/control/src/mailboxes.rs", "crates/deliver/src/takeover.rs"];
+        const PURE: [&str; 6] = ["types", "filter", "policy", "mailbox", "sign", "surfaces"];
+        const RAIL: [&str; 5] = ["limits", "ingest", "match", "deliver", "control"];
+        let mut files = Vec::new();
+        collect(&crate::root(), &crate::root().join("crates"), &mut files).expect("can be read");
+        let of = |file: &File, crates: &[&str]| {
+            crates.iter().any(|it| file.path.starts_with(&format!("crates/{it}/src/")))
+        };
+        let (mut looked, mut found) = (0, Vec::new());
+        for file in files.iter().filter(|file| file.path.ends_with(".rs") && !file.path.contains("test")) {
+            let code = file.text.split("#[cfg(test)]\nmod").next().unwrap_or_default();
+            let reads = |clock: &str| code.contains(&format!("{clock}::now()"));
+            let pure = of(file, &PURE);
+            looked += usize::from(pure || of(file, &RAIL));
+            if reads("SystemTime") && (pure || of(file, &RAIL)) || reads("Instant") && pure {
+                found.push(file.path.as_str());
+            }
+        }
+        found.sort_unstable();
+        assert!(looked > 200, "{looked} files");
+        assert_eq!(found, WALL_CLOCK);
+    }
+
     /// What `make tidy` runs.
     #[test]
     fn the_repository_is_tidy() {

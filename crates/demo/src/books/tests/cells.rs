@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use mailrail_types::{Forwarded, IntegrationId, Provider};
+use mailrail_types::{Attempt, Delivery, Forwarded, IntegrationId, Provider, SubscriptionId};
 
 use super::*;
 

@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// A24, A40: a lease comes back on success, panic and cancellation.
 #[tokio::test(start_paused = true)]
 async fn a24_leases_come_back_on_success_panic_and_cancellation() {
     let store = Scripted::of(2);
@@ -63,7 +64,7 @@ async fn a24_a_late_answer_wakes_who_was_held() {
     assert_eq!(process.metrics.on_share.get(), 0, "slow is not away");
 }
 
-/// As long as it is in use a lease is nobody else's, however long that is.
+/// A40: as long as it is in use a lease is nobody else's, however long that is.
 #[tokio::test(start_paused = true)]
 async fn a24_a_lease_is_renewed_as_long_as_it_is_in_use() {
     let store = Scripted::of(2);
@@ -79,7 +80,7 @@ async fn a24_a_lease_is_renewed_as_long_as_it_is_in_use() {
     assert!(other.take(1).await.is_some());
 }
 
-/// One that stands still loses its leases, and its late release and renewal take nobody's away.
+/// A40: one that stands still loses its leases, and its late release and renewal take nobody's away.
 #[tokio::test(start_paused = true)]
 async fn a24_a_process_that_was_killed_frees_its_leases_by_their_expiry() {
     let store = Scripted::of(2);

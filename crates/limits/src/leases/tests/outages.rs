@@ -3,6 +3,8 @@
 use super::*;
 use crate::leases::late::RECIPIENTS_MAX;
 
+/// A51: when the limiter fails or hangs, who asks waits 50 ms at most and goes by the documented policy, its share of the
+/// limit; it is asked again by itself.
 /// Whatever fails: the share, from the moment that it is noticed, and all again after it is over.
 #[tokio::test(start_paused = true)]
 async fn a24_whatever_fails_a_process_has_its_share() {
@@ -113,7 +115,7 @@ async fn a24_a_process_that_never_saw_the_store_has_one() {
     assert_eq!(process.take_all(40).await.len(), 1);
 }
 
-/// While the store is away an endpoint that is new costs nobody any time.
+/// A51: while the store is away an endpoint that is new costs nobody any time.
 #[tokio::test(start_paused = true)]
 async fn a24_nobody_waits_for_a_store_that_is_known_to_be_away() {
     let store = Scripted::of(1);
@@ -128,7 +130,7 @@ async fn a24_nobody_waits_for_a_store_that_is_known_to_be_away() {
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
-/// A rate that cannot be asked for is divided; one that can be is not.
+/// A51: a rate that cannot be asked for is divided; one that can be is not.
 #[tokio::test(start_paused = true)]
 async fn a37_whatever_fails_a_process_has_its_share_of_a_rate() {
     for mode in [

@@ -20,6 +20,8 @@ fn failures() -> Vec<Mode> {
     ]
 }
 
+/// S13: error, time-out, wrong shape, no number, a redirect of a cluster, a panic in the client: each is the cap within the
+/// budget of a read, and counted.
 #[tokio::test(start_paused = true)]
 async fn s13_any_failure_is_the_cap_and_is_counted() {
     for mode in failures() {
@@ -38,7 +40,7 @@ async fn s13_any_failure_is_the_cap_and_is_counted() {
     }
 }
 
-/// The clock may be the caller's bug; the payload is accepted all the same.
+/// S13: the clock may be the caller's bug; the payload is accepted all the same.
 #[tokio::test]
 async fn s13_a_panic_outside_of_the_client_is_the_cap_too() {
     let clock: Clock = Arc::new(|| panic!("no clock"));
@@ -47,12 +49,14 @@ async fn s13_a_panic_outside_of_the_client_is_the_cap_too() {
     assert!(!sizer.flush().await);
 }
 
+/// S13: sizing that cannot even wait is the cap.
 #[test]
 fn s13_without_a_runtime_it_is_the_cap() {
     let bench = Bench::new();
     assert_eq!(bench.width(&push()).now_or_never(), Some(CAP));
 }
 
+/// S13: an outage costs one wait of 50 ms in each second, however many senders there are.
 #[tokio::test(start_paused = true)]
 async fn s13_an_outage_costs_one_wait_in_each_second() {
     for mode in [Mode::Hanging, Mode::Failing(down()), Mode::Failing(Error::Timeout)] {
@@ -73,7 +77,7 @@ async fn s13_an_outage_costs_one_wait_in_each_second() {
     }
 }
 
-/// A counter that somebody else's data lies in is nobody else's problem.
+/// S13: a counter that somebody else's data lies in is nobody else's problem.
 #[tokio::test]
 async fn s13_one_broken_counter_leaves_the_others_alone() {
     let bench = Bench::new();
@@ -89,6 +93,7 @@ async fn s13_one_broken_counter_leaves_the_others_alone() {
     assert_eq!(bench.stored(&push()).await, 15);
 }
 
+/// S14: no width drops during an outage of the store, nor after it.
 #[tokio::test(start_paused = true)]
 async fn s14_no_width_drops_in_an_outage_or_after_it() {
     for mode in failures() {
@@ -111,7 +116,7 @@ async fn s14_no_width_drops_in_an_outage_or_after_it() {
     }
 }
 
-/// Reads are answered, so a reading could be had, but it would miss what nobody can write.
+/// S14: reads are answered, so a reading could be had, but it would miss what nobody can write.
 #[tokio::test]
 async fn s14_a_store_that_takes_no_writes_is_not_believed() {
     for error in [read_only(), Error::Refused("OOM".to_owned())] {
@@ -137,6 +142,7 @@ async fn s14_a_store_that_takes_no_writes_is_not_believed() {
     }
 }
 
+/// S14: a store that was wiped narrows nothing for as long as the window goes back.
 #[tokio::test]
 async fn s14_a_wiped_store_narrows_nothing() {
     let bench = Bench::new();
@@ -168,7 +174,7 @@ async fn an_unanswered_write_is_not_repeated() {
     assert_eq!(bench.known(&push()).await, 10);
 }
 
-/// After a write that was not answered, nothing more is sent into the dark: it waits until a read is answered.
+/// S14: after a write that was not answered, nothing more is sent into the dark: it waits until a read is answered.
 #[tokio::test(start_paused = true)]
 async fn s14_a_long_stall_loses_one_flush() {
     let bench = Bench::new();
@@ -239,7 +245,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Within one shard nothing leaves the window: whatever happens to the store, the payloads that are known and the
+    /// S14: within one shard nothing leaves the window: whatever happens to the store, the payloads that are known and the
     /// width never go down, never miss an own payload, and never exceed what came.
     #[test]
     fn s14_what_is_known_never_goes_down(steps in proptest::collection::vec(step(), 1..60)) {
@@ -291,7 +297,7 @@ fn numbered(number: usize) -> Counter {
     Counter::new("n", &[&number.to_string()])
 }
 
-/// What was on its way may have been applied, so it is dropped and counted as that; the rest waits for the next flush.
+/// S14: what was on its way may have been applied, so it is dropped and counted as that; the rest waits for the next flush.
 #[tokio::test(start_paused = true)]
 async fn s14_a_flush_that_is_given_up_loses_nothing_unseen() {
     let bench = Bench::new();
@@ -308,7 +314,7 @@ async fn s14_a_flush_that_is_given_up_loses_nothing_unseen() {
     assert_eq!((stored, bench.sizer.counts().counts_dropped), (44, 256), "nothing twice");
 }
 
-/// The stop finds a flush under way that never ends, and the last one does not end either.
+/// S14: the stop finds a flush under way that never ends, and the last one does not end either.
 #[tokio::test(start_paused = true)]
 async fn s14_what_the_store_did_not_take_at_the_stop_is_counted_as_dropped() {
     for mode in [Mode::Hanging, Mode::NotWriting(down()), Mode::Failing(Error::Timeout)] {

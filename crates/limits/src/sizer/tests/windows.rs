@@ -5,6 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
+/// S06: what the counters say, before and after they were written: seven four shards ago and one now are eight.
 #[tokio::test]
 async fn s06_seven_payloads_four_shards_ago_and_one_now_are_eight() {
     let bench = Bench::new();
@@ -19,7 +20,7 @@ async fn s06_seven_payloads_four_shards_ago_and_one_now_are_eight() {
     assert_eq!(bench.known(&push()).await, 8, "to the end of the shard");
 }
 
-/// The sixth counter leaves the window bit by bit, as the policy weighs it; the original forgot it at once.
+/// S06: the sixth counter leaves the window bit by bit, as the policy weighs it; the original forgot it at once.
 #[tokio::test]
 async fn s06_ten_thousand_payloads_five_shards_ago_fade() {
     let bench = Bench::new();
@@ -36,6 +37,7 @@ async fn s06_ten_thousand_payloads_five_shards_ago_fade() {
     assert_eq!(bench.width(&push()).await.width, 1);
 }
 
+/// S06: a burst on both sides of a boundary is one burst.
 #[tokio::test]
 async fn s06_a_burst_across_a_boundary_is_one_burst() {
     let bench = Bench::new();
@@ -48,7 +50,7 @@ async fn s06_a_burst_across_a_boundary_is_one_burst() {
     assert_eq!(bench.stored(&push()).await, 5_800);
 }
 
-/// Written late, a count still lies in the shard in which it was made.
+/// S06: written late, a count still lies in the shard in which it was made.
 #[tokio::test]
 async fn s06_a_count_belongs_to_the_shard_it_was_made_in() {
     let bench = Bench::new();
@@ -59,6 +61,7 @@ async fn s06_a_count_belongs_to_the_shard_it_was_made_in() {
     assert_eq!(bench.store.payloads(&push(), SHARD_NOW + 1).await, [2, 3, 0, 0, 0, 0]);
 }
 
+/// S09: the sequence of a growing sender, where each payload is seen by its own sizing.
 #[tokio::test]
 async fn s09_every_payload_is_seen_by_its_own_sizing() {
     let bench = Bench::new();
@@ -77,6 +80,7 @@ async fn s09_every_payload_is_seen_by_its_own_sizing() {
     assert_eq!(bench.reads(), 1, "one read for all of them");
 }
 
+/// S23: ten thousand pushes do not widen the check runs of the same integration.
 #[tokio::test]
 async fn s23_each_event_type_is_sized_by_its_own_rate() {
     let bench = Bench::new();
@@ -87,6 +91,7 @@ async fn s23_each_event_type_is_sized_by_its_own_rate() {
     assert_eq!(bench.width(&check_run).await.width, 1);
 }
 
+/// S25: from an empty store the width follows from live traffic, and nothing is remembered beyond the window.
 #[tokio::test]
 async fn s25_an_empty_store_sizes_from_live_traffic_alone() {
     let bench = Bench::new();
@@ -97,7 +102,7 @@ async fn s25_an_empty_store_sizes_from_live_traffic_alone() {
     assert_eq!(bench.width(&push()).await.width, 1, "nothing is remembered beyond the window");
 }
 
-/// Only arrivals are counted, so what waits behind a stalled recipient cannot move the width.
+/// S22: only arrivals are counted, so what waits behind a stalled recipient cannot move the width.
 #[tokio::test]
 async fn s22_a_constant_inflow_keeps_its_width_for_an_hour() {
     let bench = Bench::new();
@@ -172,7 +177,7 @@ async fn one_reader_for_any_number_of_callers() {
     assert_eq!(bench.reads(), 1);
 }
 
-/// Losing it would only cost the hysteresis, so a second process takes over the first one's width.
+/// S12: losing it would only cost the hysteresis, so a second process takes over the first one's width.
 #[tokio::test]
 async fn s12_a_width_is_held_by_all_processes() {
     let bench = Bench::new();
@@ -189,7 +194,7 @@ async fn s12_a_width_is_held_by_all_processes() {
     assert_eq!(bench.another().width(&push()).await.width, 32, "the plain rule says 16");
 }
 
-/// Another process that knows less, because it began after the store was wiped, does not make this one forget.
+/// S12: another process that knows less, because it began after the store was wiped, does not make this one forget.
 #[tokio::test]
 async fn s12_the_wider_of_two_widths_is_held() {
     let bench = Bench::new();
@@ -202,7 +207,7 @@ async fn s12_the_wider_of_two_widths_is_held() {
     assert_eq!((bench.known(&push()).await, bench.width(&push()).await.width), (28, 32));
 }
 
-/// A width says nothing under options of another unit, so that new options take effect with the next payload.
+/// S17: a width says nothing under options of another unit, so that new options take effect with the next payload.
 #[tokio::test]
 async fn s17_options_of_another_unit_take_effect_at_once() {
     let bench = Bench::new();

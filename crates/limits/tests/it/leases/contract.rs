@@ -126,11 +126,13 @@ fn redis(urls: &[String]) -> Arc<RedisLeases> {
     Arc::new(RedisLeases::new(urls, PREFIX).expect("urls"))
 }
 
+/// A39, A40: one limit for all processes; leases expire, and a double, late or foreign release frees nobody else's.
 #[tokio::test]
 async fn a24_the_local_adapter_keeps_the_contract() {
     keeps_the_contract(Arc::new(LocalLeases::new()), "local").await;
 }
 
+/// A39, A40: the same of Redis.
 #[tokio::test]
 async fn a24_the_redis_adapter_keeps_the_contract() {
     let Some(url) = shared() else { return };
@@ -240,7 +242,7 @@ async fn a24_keys_that_hold_something_else_are_an_error() {
     assert_eq!(error, Error::Refused("WRONGTYPE".to_owned()));
 }
 
-/// Over all processes, and whoever is refused is given a moment of its own.
+/// A37: over all processes, and whoever is refused is given a moment of its own.
 #[tokio::test]
 async fn a37_a_rate_is_taken_from_by_all_and_who_waits_comes_back_spread() {
     let Some(server) = Server::start(&[]) else { return };

@@ -105,16 +105,8 @@ async fn a24_a_server_that_evicts() {
 async fn a24_a_server_that_is_loading() {
     let Some(mut server) = Server::start(&[]) else { return };
     let (fleet, load) = under_load(&server).await;
-    let fill = "for i=1,20000 do redis.call('SET','fill:'..i,string.rep('x',200)) end return 'OK'";
-    assert_eq!(server.cli(&["eval", fill, "0"]), "OK");
-    assert_eq!(server.cli(&["save"]), "OK");
-    server.kill();
-    assert!(server.run(&["--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024"]));
-    assert!(server.cli(&["get", "fill:1"]).contains("LOADING"), "it should still be loading");
-    each_has_its_share(fleet, load, || {
-        assert_eq!(server.cli(&["config", "set", "key-load-delay", "0"]), "OK");
-    })
-    .await;
+    server.restart_loading();
+    each_has_its_share(fleet, load, || server.load_fast()).await;
 }
 
 /// Forgotten in the middle of it: what is in use is said again, and nobody takes more than its share until it was.

@@ -124,7 +124,7 @@ async fn a_process() {
     futures::future::join_all(workers.collect::<Vec<_>>()).await;
 }
 
-/// A24: four processes that want more than there is: all of the limit is used, none above it, and each has its part.
+/// A39, A24: four processes that want more than there is: all of the limit is used, none above it, and each has its part.
 #[tokio::test(flavor = "multi_thread")]
 async fn a24_the_limit_is_exact_over_four_processes() {
     let Some(server) = Server::start(&[]) else { return };
@@ -139,7 +139,7 @@ async fn a24_the_limit_is_exact_over_four_processes() {
     assert!(each.iter().all(|count| *count >= 100), "each has its part: {each:?}");
 }
 
-/// A24: requests that last longer than a lease: it is renewed as long as they do.
+/// A40, A24: requests that last longer than a lease: it is renewed as long as they do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a24_requests_longer_than_a_lease_never_exceed_the_limit() {
     let Some(server) = Server::start(&[]) else { return };
@@ -151,7 +151,7 @@ async fn a24_requests_longer_than_a_lease_never_exceed_the_limit() {
     assert_eq!(endpoint.open.take_most(), 3);
 }
 
-/// A process with 50 leases is killed: they are free when they have expired, and until then nobody has them.
+/// A40: a process with 50 leases is killed: they are free when they have expired, and until then nobody has them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a24_kill_9_of_a_holder_of_50_leases_frees_them_within_the_lease() {
     let Some(server) = Server::start(&[]) else { return };

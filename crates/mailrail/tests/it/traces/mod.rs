@@ -6,10 +6,9 @@ mod recipient;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method};
 use mailrail_egress::operator::ApiClient;
 
-use crate::rig::{self, PATIENCE, Place, Rig};
+use crate::rig::{self, PATIENCE, Place, Rig, post_until_accepted};
 use crate::services;
 use collector::{Collector, Manner, Seen};
 use recipient::Recipient;
@@ -79,31 +78,13 @@ async fn start(
 /// Posts an event and gives its id. The set-up may not have reached the door yet.
 async fn post(rig: &Rig, id: &str, traceparent: Option<&str>) -> String {
     let api = ApiClient::new(&rig.ingest, Some(TOKEN)).expect("client");
-    let header = |name: &'static str, value: &str| {
-        (HeaderName::from_static(name), HeaderValue::from_str(value).expect("a value"))
-    };
-    let mut headers = vec![
-        header("ce-specversion", "1.0"),
-        header("ce-id", id),
-        header("ce-source", "/it"),
-        header("ce-type", "numbered"),
-        header("x-canary", CANARY),
-        header("content-type", "application/json"),
-    ];
+    let mut more = vec![("x-canary", CANARY)];
+    let state = format!("c={CANARY}");
     if let Some(traceparent) = traceparent {
-        headers.extend([header("traceparent", traceparent), header("tracestate", &format!("c={CANARY}"))]);
+        more.extend([("traceparent", traceparent), ("tracestate", state.as_str())]);
     }
     let body = Bytes::from(format!(r#"{{"secret":"{CANARY}"}}"#));
-    let posted = async {
-        loop {
-            match api.send(Method::POST, "/v1/events", headers.clone(), body.clone()).await {
-                Ok(answer) => return answer["id"].as_str().expect("an id").to_owned(),
-                Err(error) => assert!(error.status.is_none_or(|s| s == 401 || s >= 500), "{error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, posted).await.expect("the door takes it")
+    post_until_accepted(&api, id, "application/json", &more, body).await.to_string()
 }
 
 /// Waits until match has committed what it read: killed before, it would match it again, in another span.
@@ -249,11 +230,13 @@ fn check_the_wire(seen: &[Seen], recipient: &Recipient) {
     }
 }
 
+/// A56: one trace over both stages, as a collector gets it from one process on embedded parts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a56_one_trace_over_both_stages_embedded() {
     one_trace_over_both_stages(Place::Embedded).await;
 }
 
+/// A56: one trace over processes, whose context travels in the records of Kafka.
 #[tokio::test(flavor = "multi_thread")]
 async fn a56_one_trace_over_both_stages_on_kafka() {
     let (Some(kafka), Some(postgres)) =
