@@ -211,8 +211,10 @@ impl KafkaConfig {
             .set_log_level(RDKafkaLogLevel::Warning);
         self.unless_set(&mut client, "socket.keepalive.enable", "true");
         // After an outage a client is back when its last pause ends, and a member needs three connections one after the other.
-        // By default a pause grows to 10 s.
-        self.unless_set(&mut client, "reconnect.backoff.max.ms", "2000");
+        // By default a pause grows to 10 s. Who sets the least pause says how long they become.
+        if !self.properties.contains_key("reconnect.backoff.ms") {
+            self.unless_set(&mut client, "reconnect.backoff.max.ms", "2000");
+        }
         client
     }
 
@@ -279,8 +281,6 @@ impl KafkaConfig {
             .set("auto.offset.reset", "error")
             .set("queued.min.messages", "1")
             .set("fetch.message.max.bytes", "4096");
-        // The only deadline that a commit has; it is tried three times.
-        self.unless_set(&mut client, "socket.timeout.ms", "10000");
         client
     }
 

@@ -24,10 +24,13 @@ use crate::{LogError, Offset};
 const IDLE_MAX: Duration = Duration::from_millis(100);
 /// Wait before a question to the brokers is asked again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Answer of a broker to where a partition starts and ends.
+/// Answer of a broker to where a partition starts and ends, and all of them.
+const BOUND_WAIT: Duration = Duration::from_secs(1);
 const BOUNDS_WAIT: Duration = Duration::from_secs(5);
-/// The same when it is asked only where a partition ends, to see whether the client reads on.
-const END_WAIT: Duration = Duration::from_millis(500);
+/// All answers of a look whether the client reads on.
+const LOOK_WAIT: Duration = Duration::from_millis(500);
+/// Records after which the thread looks whether something else is due.
+const TAKEN_MAX: usize = 10_000;
 /// How long all wait for one full buffer at most.
 const ROOM_WAIT: Duration = Duration::from_millis(20);
 /// The same when somebody has nothing left meanwhile: what comes next may be theirs.
@@ -44,6 +47,8 @@ pub(super) struct Fetcher {
     untold: Untold,
     /// Some partition's position does not exist; librdkafka does not say which.
     check_bounds: Option<Instant>,
+    /// Which partition is asked about first.
+    bounds_turn: usize,
     /// The client refused an assignment.
     assign_again: Option<Instant>,
     stalls: Stalls,
@@ -71,6 +76,7 @@ impl Fetcher {
             assigned: HashMap::new(),
             untold: Untold::default(),
             check_bounds: None,
+            bounds_turn: 0,
             assign_again: None,
             stalls: Stalls::default(),
         })
@@ -107,7 +113,7 @@ impl Fetcher {
     /// Takes what the client has, until it has no more or the assignment must change. False when there was nothing.
     fn take(&mut self) -> bool {
         let mut busy = false;
-        loop {
+        for _ in 0..TAKEN_MAX {
             let events = self.consumer.context().events.load(Ordering::Relaxed);
             let full = match self.consumer.poll(Duration::ZERO) {
                 Some(Ok(message)) => copy_out(&self.assigned, &mut self.untold, &message),
@@ -129,24 +135,27 @@ impl Fetcher {
                 return busy;
             }
         }
+        busy
     }
 
     /// Waits until the buffer has room; false when it has none soon, or somebody else would have to wait.
     fn gets_room(&self, slot: &Slot) -> bool {
         let began = Instant::now();
-        while slot.ahead().full {
+        let mut full = true;
+        while full {
             let asked = self.set.changed.load(Ordering::Acquire) || self.set.stopped.load(Ordering::Acquire);
             let wait = if self.somebody_starves() { ROOM_WAIT_STARVING } else { ROOM_WAIT };
             if asked || began.elapsed() >= wait {
-                return false;
+                break;
             }
             std::thread::park_timeout(ROOM_LOOK);
+            full = slot.ahead().full;
         }
         for slot in self.assigned.values().flat_map(HashMap::values) {
             let mut ahead = slot.ahead();
             ahead.next_then = ahead.next;
         }
-        true
+        !full
     }
 
     /// Whether a partition that had records since the last wait has none left.
@@ -158,11 +167,33 @@ impl Fetcher {
     }
 
     fn failed(&mut self, error: &KafkaError) {
-        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset) {
-            self.check_bounds.get_or_insert_with(Instant::now);
-        } else {
-            tracing::warn!(target: "mailrail_log::kafka", %error, "reading is disturbed; the client goes on trying");
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::AutoOffsetReset) => {
+                self.check_bounds.get_or_insert_with(Instant::now);
+            }
+            Some(RDKafkaErrorCode::BadMessage) => {
+                // The client would go on behind what it could not read. It does not say of which partition: all begin again
+                // where their buffers end, and the damaged one stands still as long as it is damaged.
+                tracing::error!(target: "mailrail_log::kafka", %error, "records are damaged; a partition stands still");
+                self.let_go_of_all();
+                self.assign_again = Some(Instant::now() + RETRY_PAUSE);
+            }
+            _ => {
+                tracing::warn!(target: "mailrail_log::kafka", %error, "reading is disturbed; the client goes on trying");
+            }
         }
+    }
+
+    /// Un-assigns everything; what is wanted is assigned anew when [`Self::bring_in_line`] runs next.
+    fn let_go_of_all(&mut self) {
+        let mut all = TopicPartitionList::new();
+        for slot in self.assigned.values().flat_map(HashMap::values) {
+            all.add_partition(&slot.topic, partition_number(slot.partition));
+        }
+        if let Err(error) = self.consumer.incremental_unassign(&all) {
+            tracing::error!(target: "mailrail_log::kafka", %error, "partitions could not be un-assigned");
+        }
+        self.assigned.clear();
     }
 
     /// Replaces the client when it does not read on although there is more.
@@ -174,20 +205,25 @@ impl Fetcher {
                 read.push(((slot.topic.clone(), slot.partition), ahead.next));
             }
         }
-        let consumer = &self.consumer;
+        let (consumer, until) = (&self.consumer, Instant::now() + LOOK_WAIT);
         let end = |(topic, partition): &Key| {
-            let bounds = consumer.fetch_watermarks(topic, partition_number(*partition), END_WAIT);
+            let left = until.checked_duration_since(Instant::now())?;
+            let bounds = consumer.fetch_watermarks(topic, partition_number(*partition), left);
             Offset::try_from(bounds.ok()?.1).ok()
         };
-        if let Some((topic, partition)) = self.stalls.look(read, end) {
+        let stalled = self.stalls.look(read, end);
+        self.stalls.looked(Instant::now());
+        if let Some(key) = stalled {
+            let (topic, partition) = &key;
             tracing::warn!(target: "mailrail_log::kafka", topic, partition, "a client does not read on although there is more; it is replaced");
             self.replace_client();
+            let signs = self.consumer.context().events.load(Ordering::Relaxed);
+            self.stalls.replaced(key, signs, Instant::now());
         }
     }
 
     /// A new client reads everything on from where the buffers end.
     fn replace_client(&mut self) {
-        self.stalls.forget();
         match client(&self.config, &self.set) {
             Ok(new) => {
                 let old = std::mem::replace(&mut self.consumer, new);
@@ -259,24 +295,33 @@ impl Fetcher {
         }
     }
 
-    /// Fails the readers whose position is outside what exists. When none is, the complaint was about a moment that
-    /// passed: everything is assigned anew, since one partition stands still and nobody says which.
+    /// Fails the readers whose position is outside what exists. Then everything is assigned anew: the complaint may have been about
+    /// a moment that passed, and nobody says which partition stands still. Nothing is read meanwhile, so it takes a bounded time,
+    /// and goes on with the others a second later.
     fn find_out_of_range(&mut self) {
-        let mut found = false;
-        for slot in self.assigned.values().flat_map(HashMap::values) {
+        let until = Instant::now() + BOUNDS_WAIT;
+        let mut slots: Vec<_> = self.assigned.values().flat_map(HashMap::values).cloned().collect();
+        slots.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
+        let first = self.bounds_turn.checked_rem(slots.len()).unwrap_or(0);
+        slots.rotate_left(first);
+        for slot in slots {
+            self.bounds_turn = self.bounds_turn.wrapping_add(1);
             let partition = partition_number(slot.partition);
-            let bounds = self.consumer.fetch_watermarks(&slot.topic, partition, BOUNDS_WAIT);
+            let left = until.saturating_duration_since(Instant::now()).min(BOUND_WAIT);
+            let bounds = self.consumer.fetch_watermarks(&slot.topic, partition, left);
             let (low, high) = match bounds {
                 Ok((low, high)) => (Offset::try_from(low).unwrap_or(0), Offset::try_from(high).unwrap_or(0)),
                 Err(error) => {
                     tracing::warn!(target: "mailrail_log::kafka", %error, topic = slot.topic, partition, "bounds are unknown");
                     self.check_bounds = Some(Instant::now() + RETRY_PAUSE);
+                    if left < BOUND_WAIT {
+                        break;
+                    }
                     continue;
                 }
             };
             let mut ahead = slot.ahead();
             if ahead.next < low || ahead.next > high {
-                found = true;
                 let (topic, partition, wanted) = (slot.topic.clone(), slot.partition, ahead.next);
                 ahead.failed = Some(LogError::OutOfRange { topic, partition, wanted, low, high });
                 drop(ahead);
@@ -284,15 +329,8 @@ impl Fetcher {
             }
         }
         self.set.changed.store(true, Ordering::Release);
-        if !found && self.check_bounds.is_none() {
-            let mut all = TopicPartitionList::new();
-            for slot in self.assigned.values().flat_map(HashMap::values) {
-                all.add_partition(&slot.topic, partition_number(slot.partition));
-            }
-            if let Err(error) = self.consumer.incremental_unassign(&all) {
-                tracing::error!(target: "mailrail_log::kafka", %error, "partitions could not be un-assigned");
-            }
-            self.assigned.clear();
+        if self.check_bounds.is_none() {
+            self.let_go_of_all();
         }
     }
 }
@@ -303,63 +341,4 @@ fn partition_number(partition: u32) -> i32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use rdkafka::mocking::MockCluster;
-
-    use super::*;
-    use crate::kafka::producer::Appender;
-    use crate::kafka::readers::KafkaReaders;
-    use crate::{NewRecord, Readers};
-
-    const PATIENCE: Duration = Duration::from_secs(60);
-
-    fn until(what: &str, mut done: impl FnMut() -> bool) {
-        let started = Instant::now();
-        while !done() {
-            assert!(started.elapsed() < PATIENCE, "{what}: nothing happened for {PATIENCE:?}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// X08: the client forgets the partition, as librdkafka's issue 5430 has it: it fetches nothing and says nothing.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn x08_a_client_that_does_not_read_on_is_replaced() {
-        let cluster = MockCluster::new(1).expect("mock cluster");
-        cluster.create_topic("t", 1, 1).expect("topic");
-        let config = KafkaConfig {
-            replication_factor: 1,
-            min_insync_replicas: 1,
-            ..KafkaConfig::new(&cluster.bootstrap_servers())
-        };
-        let appender = Appender::new(&config).expect("appender");
-        let append = async || appender.append("t", 0, &[NewRecord::default()]).await.expect("appended");
-        let readers = KafkaReaders::new(&config).expect("readers");
-        let set = readers.set().clone();
-        // From here on the set has no thread but this one.
-        set.stopped.store(true, Ordering::Release);
-        let _reader = readers.open("t", 0, 0).expect("reader");
-        let slot = set.wanted.lock().expect("unpoisoned").values().next().expect("a slot").clone();
-        let mut fetcher = Fetcher::new(&config, set).expect("a client");
-        let read = |fetcher: &mut Fetcher, next| {
-            until("a record", || {
-                fetcher.bring_in_line();
-                fetcher.poll();
-                slot.ahead().next == next
-            });
-        };
-        append().await;
-        read(&mut fetcher, 1);
-
-        let mut all = TopicPartitionList::new();
-        all.add_partition("t", 0);
-        fetcher.consumer.incremental_unassign(&all).expect("forgotten");
-        append().await;
-        for looked in 1..=3 {
-            assert_eq!(fetcher.assigned.len(), 1, "still the first client at look {looked}");
-            fetcher.look_for_stalls();
-        }
-        assert!(fetcher.assigned.is_empty(), "a new one");
-        read(&mut fetcher, 2);
-        assert_eq!(slot.ahead().records.len(), 2, "no record twice");
-    }
-}
+mod tests;

@@ -9,10 +9,15 @@ use std::time::{Duration, Instant};
 use super::readers::Key;
 use crate::Offset;
 
-/// How long partitions are looked at after the last sign of a disturbance.
+/// How long partitions are looked at more often after the last sign of a disturbance.
 const DISTURBED: Duration = Duration::from_secs(60);
-/// Between two looks. A partition that stands still is found by the third.
+/// Between two looks then. A partition that stands still is found by the third.
 const LOOK_PAUSE: Duration = Duration::from_secs(3);
+/// Between two looks otherwise: a partition may get its first record long after it was forgotten.
+const QUIET_PAUSE: Duration = Duration::from_secs(60);
+/// Most that looks after a replacement wait longer, each twice as long as the one before: a partition that nobody can read would
+/// cost all others their client again and again.
+const REPLACED_PAUSE_MAX: Duration = Duration::from_secs(600);
 /// Partitions whose end is asked for in one look: the thread that asks reads nothing meanwhile.
 const ASKED_MAX: usize = 64;
 
@@ -33,28 +38,39 @@ pub(super) struct Stalls {
     seen: HashMap<Key, Seen>,
     /// Whom the next look asks about first.
     turn: usize,
+    /// The partition that the last replacement was for, and what looks then waited.
+    replaced: Option<(Key, Duration)>,
 }
 
 impl Stalls {
     /// Whether it is time to look. `signs`: how many the client has given.
     pub(super) fn is_due(&mut self, signs: u64, now: Instant) -> bool {
         if std::mem::replace(&mut self.signs, signs) != signs {
+            if self.until.is_none_or(|until| until <= now) {
+                // The pause until now was a long one.
+                self.next_look = self.next_look.map(|at| at.min(now + LOOK_PAUSE));
+            }
             self.until = Some(now + DISTURBED);
         }
-        if self.until.is_none_or(|until| until <= now) {
-            self.seen.clear();
-            return false;
-        }
-        let due = self.next_look.is_none_or(|at| at <= now);
-        if due {
-            self.next_look = Some(now + LOOK_PAUSE);
-        }
-        due
+        self.next_look.is_none_or(|at| at <= now)
     }
 
-    /// Nothing is known of what another client reads.
-    pub(super) fn forget(&mut self) {
+    /// A look has ended.
+    pub(super) fn looked(&mut self, now: Instant) {
+        let is_disturbed = self.until.is_some_and(|until| until > now);
+        self.next_look = Some(now + if is_disturbed { LOOK_PAUSE } else { QUIET_PAUSE });
+    }
+
+    /// The client was replaced for this partition; the new one has given `signs`. Nothing is known of what it reads.
+    pub(super) fn replaced(&mut self, key: Key, signs: u64, now: Instant) {
+        let pause = match self.replaced.take() {
+            Some((before, pause)) if before == key => (pause * 2).min(REPLACED_PAUSE_MAX),
+            _ => LOOK_PAUSE,
+        };
         self.seen.clear();
+        self.signs = signs;
+        self.next_look = Some(now + pause);
+        self.replaced = Some((key, pause));
     }
 
     /// One look. `read`: partitions that could move, and the offset that is next. `end` asks where a partition ends; `None`: nobody
@@ -73,15 +89,22 @@ impl Stalls {
                     unmoved.push((key.clone(), next));
                     false
                 }
-                _ => false,
+                Some(_) => {
+                    // It moves: what was done for it helped.
+                    self.replaced.take_if(|(replaced, _)| *replaced == key);
+                    false
+                }
+                None => false,
             };
             seen.insert(key, Seen { next, behind });
         }
         self.seen = seen;
+        unmoved.sort();
         let first = self.turn.checked_rem(unmoved.len()).unwrap_or(0);
-        self.turn = self.turn.wrapping_add(ASKED_MAX);
         unmoved.rotate_left(first);
         for (key, next) in unmoved.into_iter().take(ASKED_MAX) {
+            // The next look begins behind the last one that was asked about, also when nobody answered.
+            self.turn = self.turn.wrapping_add(1);
             let Some(end) = end(&key) else { break };
             if end > next
                 && let Some(seen) = self.seen.get_mut(&key)
@@ -95,6 +118,8 @@ impl Stalls {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn key(partition: u32) -> Key {
@@ -120,45 +145,67 @@ mod tests {
         assert_eq!(stalls.look(vec![(key(0), 6)], |_| Some(9)), None, "read again");
     }
 
-    /// A broker that is away is asked once in a look, and many partitions are asked about in turns.
+    /// A broker that is away is asked once in a look; another partition comes first in the next one, whatever their number.
     #[test]
-    fn questions_of_a_look_are_bounded() {
-        let mut stalls = Stalls::default();
-        let read = || (0..1_000).map(|partition| (key(partition), 5)).collect::<Vec<_>>();
-        assert_eq!(stalls.look(read(), |_| unreachable!("none is known yet")), None);
-        let mut asked = 0;
-        assert_eq!(
-            stalls.look(read(), |_| {
-                asked += 1;
-                None
-            }),
-            None
-        );
-        assert_eq!(asked, 1);
-        let mut about = std::collections::HashSet::new();
-        for _ in 0..16 {
-            let before = about.len();
-            assert_eq!(
+    fn questions_of_a_look_are_bounded_and_each_partition_has_its_turn() {
+        for partitions in [8, 64, 1_000] {
+            let mut stalls = Stalls::default();
+            let read = || (0..partitions).map(|partition| (key(partition), 5)).collect::<Vec<_>>();
+            assert_eq!(stalls.look(read(), |_| unreachable!("none is known yet")), None);
+            let mut refused = HashSet::new();
+            for _ in 0..partitions {
                 stalls.look(read(), |key| {
+                    refused.insert(key.clone());
+                    None
+                });
+            }
+            assert_eq!(refused.len(), partitions as usize, "{partitions}: each was asked about first once");
+            let mut about = HashSet::new();
+            for _ in 0..16 {
+                let mut asked = 0;
+                stalls.look(read(), |key| {
+                    asked += 1;
                     about.insert(key.clone());
                     Some(5)
-                }),
-                None
-            );
-            assert!(about.len() - before <= ASKED_MAX);
+                });
+                assert!(asked <= ASKED_MAX);
+            }
+            assert_eq!(about.len(), partitions as usize, "{partitions}");
         }
-        assert_eq!(about.len(), 1_000, "each had its turn");
     }
 
     #[test]
-    fn looks_begin_with_a_sign_and_end_a_while_after_the_last() {
+    fn looks_are_more_frequent_for_a_while_after_a_sign_and_never_end() {
         let mut stalls = Stalls::default();
-        let start = Instant::now();
-        assert!(!stalls.is_due(0, start));
-        assert!(stalls.is_due(1, start));
-        assert!(!stalls.is_due(1, start + LOOK_PAUSE / 2));
-        assert!(stalls.is_due(2, start + LOOK_PAUSE));
-        assert!(stalls.is_due(2, start + DISTURBED));
-        assert!(!stalls.is_due(2, start + LOOK_PAUSE + DISTURBED));
+        let mut now = Instant::now();
+        assert!(stalls.is_due(0, now));
+        stalls.looked(now);
+        assert!(!stalls.is_due(0, now + QUIET_PAUSE / 2) && stalls.is_due(0, now + QUIET_PAUSE));
+        assert!(!stalls.is_due(1, now), "a sign");
+        now += LOOK_PAUSE;
+        assert!(stalls.is_due(1, now));
+        stalls.looked(now);
+        now += LOOK_PAUSE;
+        assert!(stalls.is_due(1, now));
+        now += DISTURBED;
+        stalls.looked(now);
+        assert!(!stalls.is_due(1, now + LOOK_PAUSE) && stalls.is_due(1, now + QUIET_PAUSE));
+    }
+
+    /// A partition that no client reads costs the others theirs more and more seldom.
+    #[test]
+    fn replacements_for_the_same_partition_become_rare() {
+        let (mut stalls, now) = (Stalls::default(), Instant::now());
+        let mut pause = LOOK_PAUSE;
+        for _ in 0..12 {
+            stalls.replaced(key(0), 7, now);
+            assert!(!stalls.is_due(7, now + pause / 2) && stalls.is_due(7, now + pause), "{pause:?}");
+            pause = (pause * 2).min(REPLACED_PAUSE_MAX);
+        }
+        assert_eq!(pause, REPLACED_PAUSE_MAX);
+        stalls.look(vec![(key(0), 5)], |_| Some(9));
+        stalls.look(vec![(key(0), 6)], |_| Some(9));
+        stalls.replaced(key(0), 7, now);
+        assert!(stalls.is_due(7, now + LOOK_PAUSE), "it had moved since");
     }
 }

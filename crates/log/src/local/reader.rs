@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::schema::{Topic, Topics, low_of, open_reader, position, record_of, unavailable};
 use crate::size::stored_bytes;
@@ -37,8 +38,21 @@ impl Connections {
         self: &Arc<Self>,
         query: impl FnOnce(&Connection) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
-        let permit = self.slots.clone().acquire_owned().await.map_err(|_| LogError::Closed)?;
         let connections = self.clone();
+        // In a task: who waits here may look elsewhere for long, and a slot that was given to it would be nobody's.
+        let read = async move {
+            let permit = connections.slots.clone().acquire_owned().await.map_err(|_| LogError::Closed)?;
+            connections.read_on(permit, query).await
+        };
+        AbortOnDropHandle::new(tokio::spawn(read)).await.map_err(|_| LogError::Closed)?
+    }
+
+    async fn read_on<T: Send + 'static>(
+        self: Arc<Self>,
+        permit: OwnedSemaphorePermit,
+        query: impl FnOnce(&Connection) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, LogError> {
+        let connections = self;
         let read = move || {
             let _permit = permit;
             let idle = connections.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -222,6 +236,8 @@ fn read_chunk(
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
     use super::*;
     use crate::{LocalLog, Log, NewRecord, TopicSpec};
 
@@ -244,5 +260,28 @@ mod tests {
         let topic = topics.get("t").expect("the topic");
         let chunk = read_chunk(&conn, &topic, 0, 0..6, 256).expect("read").expect("not trimmed");
         assert_eq!(chunk.iter().map(|r| r.offset).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+    }
+
+    /// Who asked and looks elsewhere holds nothing that others wait for.
+    #[tokio::test]
+    async fn a_question_that_nobody_waits_for_takes_no_slot_from_others() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("log.db");
+        let log = LocalLog::open(&path).expect("log");
+        let connections = Arc::new(Connections::new(path));
+        let all = connections.slots.clone().acquire_many_owned(4).await.expect("open");
+        let mut left = Vec::new();
+        for _ in 0..2 * CONNECTIONS_MAX {
+            let mut asked = Box::pin(connections.read(|_| Ok(())));
+            let polled = std::future::poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await;
+            assert!(polled.is_pending(), "there is no slot");
+            left.push(asked);
+        }
+        drop(all);
+        // None of those is polled again.
+        let answer =
+            tokio::time::timeout(std::time::Duration::from_secs(60), connections.read(|_| Ok(7))).await;
+        assert_eq!(answer.expect("an answer").expect("read"), 7);
+        drop((left, log));
     }
 }
