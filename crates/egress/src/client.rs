@@ -302,12 +302,12 @@ impl Egress {
         let mut seen = 0;
         let error = loop {
             if body.is_end_stream() {
-                self.pool.keep(place, link).await;
+                self.pool.keep(place, link, until).await;
                 break None;
             }
             match timeout_at(until, link.frame(&mut body)).await {
                 Ok(None) => {
-                    self.pool.keep(place, link).await;
+                    self.pool.keep(place, link, until).await;
                     break None;
                 }
                 Ok(Some(Ok(frame))) => {

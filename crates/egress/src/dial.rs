@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
-use crate::guard::{Guard, Guarded};
+use crate::guard::{Beginning, Guard, Guarded};
 use crate::{AddressPolicy, Limits, Resolve};
 
 /// Most addresses of one name that are dialled. All are vetted; nobody needs more than these to be reached.
@@ -75,7 +75,7 @@ impl Dial {
     ///
     /// # Errors
     /// [`DialError`]
-    pub(crate) async fn dial(&self, uri: &Uri) -> Result<Wire, DialError> {
+    pub(crate) async fn dial(&self, uri: &Uri) -> Result<(Wire, Beginning), DialError> {
         let invalid = |detail: &str| DialError::new(ErrorCode::InvalidUrl, detail);
         let secure = match uri.scheme_str() {
             Some("https") => true,
@@ -96,8 +96,10 @@ impl Dial {
         check_ends(&self.policy, tcp.local_addr(), tcp.peer_addr())?;
         // Requests are small and written whole: waiting for more to send only delays them.
         tcp.set_nodelay(true).map_err(|e| DialError::new(ErrorCode::ConnectFailed, e.to_string()))?;
-        let plain = TokioIo::new(Guarded::new(tcp, self.guard.clone()));
-        if secure { self.secure(host, plain).await } else { Ok(MaybeHttpsStream::Http(plain)) }
+        let beginning = Beginning::now();
+        let plain = TokioIo::new(Guarded::new(tcp, self.guard.clone(), beginning.clone()));
+        let wire = if secure { self.secure(host, plain).await? } else { MaybeHttpsStream::Http(plain) };
+        Ok((wire, beginning))
     }
 
     async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, DialError> {

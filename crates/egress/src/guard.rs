@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
@@ -56,26 +57,45 @@ impl Withheld {
     }
 }
 
-/// A connection that asks the guard before the first write, and before the first after something was read: with HTTP/1.1
-/// there a request begins. One that has begun is written to its end, which the time of an attempt bounds.
+/// Says to a connection that a request begins with what is written next. A cheap clone.
+#[derive(Clone)]
+pub(crate) struct Beginning(Arc<AtomicBool>);
+
+impl Beginning {
+    /// So does a connection: the first thing that is written may be a handshake.
+    pub(crate) fn now() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+
+    pub(crate) fn again(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A connection that asks the guard before its first write, and before the first of each request. One that has begun is written to
+/// its end, which the time of an attempt bounds.
 pub(crate) struct Guarded {
     tcp: TcpStream,
     guard: Guard,
-    begins: bool,
+    beginning: Beginning,
 }
 
 impl Guarded {
-    pub(crate) fn new(tcp: TcpStream, guard: Guard) -> Self {
-        Self { tcp, guard, begins: true }
+    pub(crate) fn new(tcp: TcpStream, guard: Guard, beginning: Beginning) -> Self {
+        Self { tcp, guard, beginning }
     }
 
     fn may_write(&self) -> io::Result<()> {
-        if self.begins && !self.guard.allows() { Err(io::Error::other(Withheld)) } else { Ok(()) }
+        if self.beginning.0.load(Ordering::Relaxed) && !self.guard.allows() {
+            Err(io::Error::other(Withheld))
+        } else {
+            Ok(())
+        }
     }
 
     fn written(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         let count = ready!(written)?;
-        self.begins = false;
+        self.beginning.0.store(false, Ordering::Relaxed);
         Poll::Ready(Ok(count))
     }
 }
@@ -86,10 +106,7 @@ impl AsyncRead for Guarded {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut self.tcp).poll_read(cx, buf))?;
-        self.begins |= buf.filled().len() > before;
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.tcp).poll_read(cx, buf)
     }
 }
 

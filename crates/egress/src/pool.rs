@@ -17,13 +17,16 @@ use hyper::body::{Body as _, Frame, Incoming};
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use thiserror::Error;
 use tokio::task::{unconstrained, yield_now};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::client::{HEAD_MAX_BYTES, HEADERS_MAX, INFORMATIONAL_MAX};
 use crate::dial::{Dial, DialError, Wire};
+use crate::guard::Beginning;
 
 /// How long an idle connection is kept: long enough for a stream of events, shorter than most servers' own limit.
 const IDLE_MAX: Duration = Duration::from_secs(30);
+/// Idle connections to all hosts together: each is a file of the process, and hosts are named by tenants.
+const IDLE_TOTAL_MAX: usize = 4_096;
 /// Between two looks for connections that are idle for too long, or were closed by the other side.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -79,6 +82,7 @@ pub(crate) struct Link {
     sender: SendRequest<Full<Bytes>>,
     /// `None`: it has ended.
     connection: Option<Box<Connection<Wire, Full<Bytes>>>>,
+    beginning: Beginning,
 }
 
 impl Link {
@@ -101,6 +105,8 @@ impl Link {
         request: Sent,
         informational: &AtomicU32,
     ) -> Result<Response<Incoming>, Unanswered> {
+        // A handshake, or what came in since the last answer, is no request.
+        self.beginning.again();
         let mut answer = pin!(self.sender.try_send_request(request));
         std::future::poll_fn(|cx| {
             self.drive(cx);
@@ -124,17 +130,22 @@ impl Link {
         .await
     }
 
-    /// Whether another request may be sent: the last one was written, and its answer read, to the end.
-    async fn is_idle(&mut self) -> bool {
-        if !self.sender.is_ready() {
+    /// Waits until the last request was written, and its answer read, to the end: some answer before they have read what they
+    /// answer, and what is cut then never arrives. Says whether another request may be sent.
+    async fn settled(&mut self) -> bool {
+        std::future::poll_fn(|cx| {
+            if self.connection.is_some() && self.sender.is_ready() {
+                return Poll::Ready(true);
+            }
             // It may not have looked beyond the end of the answer yet.
-            std::future::poll_fn(|cx| {
-                self.drive(cx);
-                Poll::Ready(())
-            })
-            .await;
-        }
-        self.connection.is_some() && self.sender.is_ready()
+            self.drive(cx);
+            match &self.connection {
+                None => Poll::Ready(false),
+                Some(_) if self.sender.is_ready() => Poll::Ready(true),
+                Some(_) => Poll::Pending,
+            }
+        })
+        .await
     }
 
     /// Whether the other side still holds it, as far as is known here.
@@ -154,6 +165,8 @@ struct Idle {
 struct Kept {
     /// Of each origin, the one that was used last at the end.
     idle: HashMap<Arc<str>, Vec<Idle>>,
+    /// How many there are of all origins.
+    total: usize,
     /// A sweep runs.
     swept: bool,
 }
@@ -173,7 +186,10 @@ impl Pool {
 
     /// A connection that was used before, the last one first. Whether the other side closed it meanwhile is seen when it is used.
     pub(crate) fn take(&self, place: &Place) -> Option<Link> {
-        let idle = self.lock().idle.get_mut(&place.origin)?.pop()?;
+        let mut kept = self.lock();
+        let idle = kept.idle.get_mut(&place.origin)?.pop()?;
+        kept.total -= 1;
+        drop(kept);
         (idle.until > Instant::now()).then_some(idle.link)
     }
 
@@ -182,27 +198,33 @@ impl Pool {
     /// # Errors
     /// [`DialError`]
     pub(crate) async fn dial(&self, place: &Place) -> Result<Link, DialError> {
-        let wire = self.dial.dial(&place.uri).await?;
+        let (wire, beginning) = self.dial.dial(&place.uri).await?;
         let mut http = Builder::new();
         let http = http.max_headers(HEADERS_MAX).max_buf_size(HEAD_MAX_BYTES);
         let (sender, connection) =
             http.handshake(wire).await.map_err(|error| DialError::handshake(&error))?;
-        Ok(Link { sender, connection: Some(Box::new(connection)) })
+        Ok(Link { sender, connection: Some(Box::new(connection)), beginning })
     }
 
-    /// Keeps a connection whose answer was read to its end. One that cannot be used again is closed.
-    pub(crate) async fn keep(self: &Arc<Self>, place: &Place, mut link: Link) {
-        if !link.is_idle().await {
+    /// Keeps a connection whose answer was read to its end, when its request is written: that is waited for until `until`. One that
+    /// cannot be used again is closed.
+    pub(crate) async fn keep(self: &Arc<Self>, place: &Place, mut link: Link, until: Instant) {
+        if !timeout_at(until, link.settled()).await.unwrap_or(false) {
             return;
         }
         let idle = Idle { link, until: Instant::now() + IDLE_MAX };
         let mut kept = self.lock();
-        let of_origin = match kept.idle.get_mut(&place.origin) {
+        let Kept { idle: of_all, total, .. } = &mut *kept;
+        if *total >= IDLE_TOTAL_MAX {
+            return;
+        }
+        let of_origin = match of_all.get_mut(&place.origin) {
             Some(of_origin) => of_origin,
-            None => kept.idle.entry(place.origin.clone()).or_default(),
+            None => of_all.entry(place.origin.clone()).or_default(),
         };
         if of_origin.len() < self.idle_max {
             of_origin.push(idle);
+            *total += 1;
         }
         if !std::mem::replace(&mut kept.swept, true) {
             // Without a budget: it would end in the middle, and what is not looked at would seem to live.
@@ -233,6 +255,7 @@ impl Pool {
         if of_origin.is_empty() {
             kept.idle.remove(origin);
         }
+        kept.total -= gone.len();
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

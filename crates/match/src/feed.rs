@@ -59,7 +59,7 @@ impl<'a> Feed<'a> {
                 batch = reader.next(BATCH_RECORDS_MAX) => batch,
             };
             match batch {
-                Ok(batch) => self.take(batch).await,
+                Ok(batch) => self.take(batch, claim).await,
                 Err(LogError::Unavailable(problem)) => {
                     tracing::warn!(partition = self.partition, problem, "events cannot be read; waiting");
                     tokio::time::sleep(READ_PAUSE).await;
@@ -71,11 +71,12 @@ impl<'a> Feed<'a> {
         ended
     }
 
-    /// Takes a batch through all steps.
-    async fn take(&mut self, batch: Vec<StoredRecord>) {
+    /// Takes a batch through all steps. At the stop the rest of it is left to the next owner: with filters that cost much, a batch
+    /// can take longer than a partition has to end.
+    async fn take(&mut self, batch: Vec<StoredRecord>, claim: &Claim) {
         let batch = Arc::new(batch);
         let mut from = 0;
-        while from < batch.len() {
+        while from < batch.len() && !claim.stop.is_cancelled() {
             let (records, known) = (batch.clone(), self.matching.known.clone());
             let piece =
                 self.matching.pool.run(move |memory| find_matches(&records, from, &known, memory)).await;

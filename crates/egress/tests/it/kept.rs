@@ -1,5 +1,7 @@
 //! Connections between requests: used again, given up when the other side closed them, closed when nobody uses them.
 
+use bytes::Bytes;
+use mailrail_egress::Request;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant};
@@ -107,4 +109,34 @@ async fn kept_connections_end_with_their_egress() {
     assert!(closed.try_recv().is_err(), "it is kept");
     drop(egress);
     closed_by(Side::Client, &mut closed).await;
+}
+
+/// Some answer before they have read what they answer. The rest is sent all the same: what was delivered must have arrived.
+#[tokio::test]
+async fn a_request_that_is_answered_early_is_written_to_its_end() {
+    const BODY: usize = 8 << 20;
+    let (tell, mut read) = mpsc::channel(4);
+    let receiver = receiver(move |mut stream, _| {
+        let tell = tell.clone();
+        async move {
+            let mut some = [0; 512];
+            let mut seen = stream.read(&mut some).await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            // More than what both sockets hold is still unsent.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let mut rest = vec![0; 1 << 16];
+            while seen < BODY {
+                match stream.read(&mut rest).await {
+                    Ok(0) | Err(_) => break,
+                    Ok(more) => seen += more,
+                }
+            }
+            let _ = tell.send(seen).await;
+        }
+    })
+    .await;
+    let egress = egress();
+    let request = Request { body: Bytes::from(vec![b'x'; BODY]), ..request() };
+    assert_eq!(egress.post(&receiver.url(), request).await.status, Some(200));
+    assert!(read.recv().await.unwrap() >= BODY);
 }

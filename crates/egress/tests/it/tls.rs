@@ -1,7 +1,7 @@
 //! Certificates: the name is checked, and nothing is sent before it was.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mailrail_egress::{Egress, Limits};
@@ -197,4 +197,29 @@ async fn i10_a_request_over_tls_is_withheld() {
     assert_eq!(told.recv().await, Some(0));
     assert!(post(&egress, &url).await.withheld, "in a handshake");
     assert_eq!(told.recv().await, Some(0));
+}
+
+/// I10: the handshake was allowed, and what came in since is no answer: the request itself is asked for.
+#[tokio::test]
+async fn i10_the_first_request_of_a_connection_is_asked_for_beside_its_handshake() {
+    let identity = identity(|_| {});
+    let acceptor = TlsAcceptor::from(Arc::new(identity.config));
+    let (tell, mut told) = mpsc::channel(8);
+    let receiver = receiver(move |stream, _| {
+        let (acceptor, tell) = (acceptor.clone(), tell.clone());
+        async move {
+            let mut request = Vec::new();
+            if let Ok(mut stream) = acceptor.accept(stream).await {
+                let _ = stream.read_to_end(&mut request).await;
+            }
+            let _ = tell.send(request.len()).await;
+        }
+    })
+    .await;
+    let egress = trusting(Some(&identity.pem));
+    let asked = AtomicUsize::new(0);
+    egress.ask_before_sending(move || asked.fetch_add(1, Ordering::SeqCst) == 0);
+    let url = format!("https://hook.acme.com:{}/", receiver.addr.port());
+    assert!(post(&egress, &url).await.withheld);
+    assert_eq!(told.recv().await, Some(0), "bytes of the request");
 }
