@@ -34,9 +34,11 @@ impl Held {
 
     /// Notes that it was not sent when its turn had come, or was parked, for this reason.
     pub(crate) fn hold_back(&mut self, reason: HoldReason) {
-        // Those three: the rail itself was not ready.
-        self.waited_for_recipient |=
-            !matches!(reason, HoldReason::Lease | HoldReason::Unfinished | HoldReason::Setup);
+        // Those four: the rail itself was not ready, or had more than it could look at.
+        self.waited_for_recipient |= !matches!(
+            reason,
+            HoldReason::Lease | HoldReason::Unfinished | HoldReason::Setup | HoldReason::Overflow
+        );
     }
 
     /// Notes an attempt, and the history that follows from it.

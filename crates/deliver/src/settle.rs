@@ -188,7 +188,8 @@ pub(crate) mod tests {
         try_once(&mut held, retry, &metrics);
         try_once(&mut held, Outcome::Delivered, &metrics);
         // What its recipient held back is told apart; what the rail itself was not ready for is not.
-        for (n, reason) in [(3, HoldReason::Paused), (4, HoldReason::BehindHead), (5, HoldReason::Setup)] {
+        let reasons = [HoldReason::Paused, HoldReason::BehindHead, HoldReason::Setup, HoldReason::Overflow];
+        for (n, reason) in (3..).zip(reasons) {
             let mut late = Held::new(delivery(n));
             late.hold_back(reason);
             try_once(&mut late, Outcome::Delivered, &metrics);
@@ -199,12 +200,12 @@ pub(crate) mod tests {
         try_once(&mut again, Outcome::Delivered, &metrics);
         let page = metrics.render();
         for (series, expected) in [
-            ("first_attempt_delay_seconds_count{held=\"false\"", 2.0),
-            ("first_attempt_delay_seconds_sum{held=\"false\"", 4.0),
+            ("first_attempt_delay_seconds_count{held=\"false\"", 3.0),
+            ("first_attempt_delay_seconds_sum{held=\"false\"", 6.0),
             ("first_attempt_delay_seconds_count{held=\"true\"", 2.0),
             ("first_attempt_delay_seconds_sum{held=\"true\"", 4.0),
-            ("attempts_per_delivery_sum", 6.0),
-            ("age_seconds_count", 5.0),
+            ("attempts_per_delivery_sum", 7.0),
+            ("age_seconds_count", 6.0),
         ] {
             assert_eq!(sum(&page, &format!("mailrail_deliver_{series}")), expected, "{series} in\n{page}");
         }

@@ -163,7 +163,7 @@ def build():
                     "Of all attempts.",
                     "percentunit",
                     (
-                        f"1 - sum(rate(mailrail_deliver_attempts_total{selector(outcome='delivered')}[$__rate_interval])) / sum(rate(mailrail_deliver_attempts_total{selector()}[$__rate_interval]))",
+                        f"1 - (sum(rate(mailrail_deliver_attempts_total{selector(outcome='delivered')}[$__rate_interval])) or vector(0)) / sum(rate(mailrail_deliver_attempts_total{selector()}[$__rate_interval]))",
                         "not delivered",
                     ),
                     defaults={"min": 0, "max": 1},

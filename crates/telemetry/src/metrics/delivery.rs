@@ -19,6 +19,8 @@ pub const DELIVERY_KINDS_NAMED_MAX: usize = 7;
 /// Kinds in all but one. Those beyond [`DELIVERY_KINDS_NAMED_MAX`] are of the event type `other`, by region and class; what comes
 /// when there is no room for these either is `other` in all three.
 pub const DELIVERY_KINDS_MAX: usize = 9;
+/// Longest event type that is named, in bytes: producers choose it, and every series repeats it. Longer ones are `other`.
+const EVENT_TYPE_LABEL_MAX: usize = 64;
 /// The label of what has none of its own.
 const OTHER: &str = "other";
 
@@ -127,6 +129,7 @@ impl DeliveryMetrics {
     /// tenants name makes no unbounded number of series.
     #[must_use]
     pub fn kind(&self, region: &str, event_type: &str, class: &str) -> Arc<DeliveryKind> {
+        let event_type = if event_type.len() > EVENT_TYPE_LABEL_MAX { OTHER } else { event_type };
         let names = [[region, event_type, class], [region, OTHER, class], [OTHER; 3]];
         let known = find(&self.kinds.read().unwrap_or_else(PoisonError::into_inner), names);
         known.unwrap_or_else(|_| {
@@ -134,6 +137,13 @@ impl DeliveryMetrics {
             // Another thread may have made it meanwhile.
             find(&kinds, names).unwrap_or_else(|name| {
                 let kind = Arc::new(DeliveryKind::new(name));
+                // All outcomes at once: a series that begins with its first count hides that count from a rate, and one that
+                // is missing hides everything from a ratio.
+                for outcome in OUTCOMES {
+                    let labels = kind.labels(outcome);
+                    drop(self.attempts.get_or_create(&labels));
+                    drop(self.settled.get_or_create(&labels));
+                }
                 kinds.push(kind.clone());
                 kind
             })
