@@ -22,8 +22,11 @@ ARGS ?=
 PROFILE ?= release
 # How `build` comes by the binary. CI takes the one that the tests were built with: without their features most of it would be
 # built a second time.
-BUILD ?= build -p mailrail
-MAILRAIL = $${CARGO_TARGET_DIR:-target}/debug/mailrail
+BINARY_BUILD ?= build -p mailrail
+# Where it is then. For the shell: a recipe expands it.
+BINARY = $${CARGO_TARGET_DIR:-target}/debug/mailrail
+# What a check of a binary looks at: the one that MAILRAIL names, or that one.
+named = MAILRAIL="$${MAILRAIL:-$(BINARY)}"
 
 with_data = data="$(DATA)"; [ -n "$$data" ] || { data=$$(mktemp -d); trap 'rm -rf "$$data"' EXIT; }
 
@@ -33,15 +36,15 @@ help: ## Show this list
 
 .PHONY: build
 build: ## Build the mailrail binary
-	$(CARGO) $(BUILD)
+	$(CARGO) $(BINARY_BUILD)
 
 .PHONY: run
 run: build ## Run everything in one process with a demo, until Ctrl-C (DATA=folder keeps what it wrote)
-	@$(with_data); "$(MAILRAIL)" dev --demo --data "$$data"
+	@$(with_data); "$(BINARY)" dev --demo --data "$$data"
 
 .PHONY: demo
 demo: build ## Run the demo once; the last line is JSON; fails unless the books balance
-	@$(with_data); "$(MAILRAIL)" dev --demo --exit --data "$$data"
+	@$(with_data); "$(BINARY)" dev --demo --exit --data "$$data"
 
 .PHONY: test
 test: ## Run all tests, on real Kafka, Postgres and Redis that it starts and stops
@@ -95,15 +98,15 @@ fmt: ## Format the code
 
 .PHONY: gen
 gen: build ## Write docs/reference from the code
-	MAILRAIL="$(MAILRAIL)" $(CARGO) xtask gen
+	$(named) $(CARGO) xtask gen
 
 .PHONY: gen-check
 gen-check: build ## Say whether docs/reference is as the code says
-	MAILRAIL="$(MAILRAIL)" $(CARGO) xtask gen --check
+	$(named) $(CARGO) xtask gen --check
 
 .PHONY: chart
 chart: build ## Check the Helm chart, the Prometheus rules, the dashboards and the compose file without a cluster; the last line is JSON
-	@tests/chart/run
+	@$(named) tests/chart/run
 
 .PHONY: chart-write
 chart-write: ## Write what is generated of the chart and the dashboards from values.yaml, docs/reference and deploy/grafana/source
@@ -112,11 +115,11 @@ chart-write: ## Write what is generated of the chart and the dashboards from val
 .PHONY: test-kubernetes
 test-kubernetes: build ## Install, scale, upgrade and remove the chart under load in a real control plane with KEDA (needs Go; builds 15 minutes once); the last line is JSON
 	@tests/kubernetes/build.sh >/dev/null
-	@tests/services/with tests/kubernetes/run
+	@$(named) tests/services/with tests/kubernetes/run
 
 .PHONY: image-check
 image-check: build ## Build deploy/Dockerfile without a registry and look at the image (as root on Debian); the last line is JSON
-	@tests/image/check
+	@$(named) tests/image/check
 
 .PHONY: check
 check: lint arrows tidy test gen-check chart demo ## Everything that CI runs

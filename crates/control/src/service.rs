@@ -1,6 +1,7 @@
 //! The role: its routes, and serving them until it is stopped.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -154,16 +155,36 @@ impl Service {
             replays.spawn(async move { all.run(stop).await });
         }
         let limits = self.shared.config.of_connections();
-        let served = mailrail_serve::serve(listener, self.router(), &limits, stop.clone()).await;
-        stop.cancel();
-        // They end with the batch that they are at; what is not finished is carried on by the next one.
-        let ended = async { while replays.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.shared.config.drain_timeout, ended).await.is_err() {
-            tracing::warn!("a replay was cut off within a batch; whoever carries it on finishes that");
-        }
+        let serving = mailrail_serve::serve(listener, self.router(), &limits, stop.clone());
+        let served = serve_beside(serving, replays, stop, limits.drain_timeout).await;
         // It ends with the stop; a panic in there costs a gauge.
         let _ = gauge.await;
         tracing::info!("control API is down");
         Ok(served?)
     }
+}
+
+/// Serves, which ends by `stop` or by itself, and ends the replays: they have `drain_timeout` from the stop on, as connections have, and
+/// not from the end of those. What is not finished then is carried on by the next process.
+pub(crate) async fn serve_beside<T>(
+    serving: impl Future<Output = T>,
+    mut replays: JoinSet<()>,
+    stop: CancellationToken,
+    drain_timeout: Duration,
+) -> T {
+    let serving = async {
+        let served = serving.await;
+        stop.cancel();
+        served
+    };
+    let ending = async {
+        stop.cancelled().await;
+        // Each ends with the batch that it is at.
+        let ended = async { while replays.join_next().await.is_some() {} };
+        if tokio::time::timeout(drain_timeout, ended).await.is_err() {
+            tracing::warn!("a replay was cut off within a batch; whoever carries it on finishes that");
+            replays.abort_all();
+        }
+    };
+    tokio::join!(serving, ending).0
 }

@@ -17,6 +17,7 @@ use crate::assemble::Parts;
 use crate::cli::DevArgs;
 use crate::client::apply::{Options, apply_text};
 use crate::roles::Running;
+use crate::say::say;
 
 /// How long one event is posted again while the front door is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,7 +46,7 @@ pub(crate) async fn run(
     let books = demo.open_books(parts.log.clone(), pipeline(parts)).await?;
     let played = demo.play(&ingest, events, PATIENCE).await?;
     let statement = demo.settle(books, &played, SETTLE).await?;
-    eprintln!("\n{}", demo.summary(&played, &statement));
+    say(&format!("\n{}", demo.summary(&played, &statement)));
     let line = statement.json_line();
     if !statement.balanced || statement.order_violations > 0 {
         bail!("the books do not balance: {line}");
@@ -76,13 +77,15 @@ fn pipeline(parts: &Parts) -> Pipeline {
 
 fn next_steps(args: &DevArgs, ingest: &str) {
     let token_file = args.data.join("admin-token");
-    eprintln!("Still running; Ctrl-C ends it. What to try next, in another terminal:");
-    eprintln!("  mailrail status --token-file {}", token_file.display());
-    eprintln!("  mailrail apply --token-file {} -f examples/first-setup.yaml", token_file.display());
-    eprintln!(
-        "  mailrail send --url {ingest} --key KEY --type com.example.hello --source /me --data '{{\"hello\":1}}'"
-    );
-    eprintln!(
+    let lines = [
+        "Still running; Ctrl-C ends it. What to try next, in another terminal:".to_owned(),
+        format!("  mailrail status --token-file {}", token_file.display()),
+        format!("  mailrail apply --token-file {} -f examples/first-setup.yaml", token_file.display()),
+        format!(
+            "  mailrail send --url {ingest} --key KEY --type com.example.hello --source /me --data '{{\"hello\":1}}'"
+        ),
         "  (the binary is target/debug/mailrail; the format of the file is in docs/reference/setup-file.md)"
-    );
+            .to_owned(),
+    ];
+    say(&lines.join("\n"));
 }

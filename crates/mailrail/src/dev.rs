@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::assemble::Parts;
 use crate::cli::DevArgs;
 use crate::roles::{self, Running};
+use crate::say::say;
 use crate::settings::{Role, SecretText, Settings, environment};
 use crate::{demo, shutdown};
 
@@ -92,13 +93,16 @@ fn kept(file: &Path, make: impl FnOnce() -> String) -> Result<String> {
 fn welcome(args: &DevArgs, running: &Running, settings: &Settings) {
     let door =
         |address: Option<std::net::SocketAddr>| address.map(|a| format!("http://{a}")).unwrap_or_default();
-    eprintln!("mailrail dev runs on {}; endpoints on this machine are allowed", args.data.display());
-    eprintln!("  events   POST {}/v1/events", door(running.doors.ingest));
-    eprintln!(
-        "  control  {}/v1  (token in {})",
-        door(running.doors.control),
-        args.data.join(TOKEN_FILE).display()
-    );
-    eprintln!("  metrics  {}/metrics", door(running.doors.admin));
+    let lines = [
+        format!("mailrail dev runs on {}; endpoints on this machine are allowed", args.data.display()),
+        format!("  events   POST {}/v1/events", door(running.doors.ingest)),
+        format!(
+            "  control  {}/v1  (token in {})",
+            door(running.doors.control),
+            args.data.join(TOKEN_FILE).display()
+        ),
+        format!("  metrics  {}/metrics", door(running.doors.admin)),
+    ];
+    say(&lines.join("\n"));
     tracing::info!(allow_cidrs = ?settings.egress.allow_cidrs, "endpoints may be in these networks");
 }

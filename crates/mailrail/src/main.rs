@@ -11,6 +11,7 @@ mod health;
 mod metrics_page;
 mod prepare;
 mod roles;
+mod say;
 mod settings;
 mod shutdown;
 mod topics;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use assemble::Parts;
 use cli::{Cli, Command, RoleArgs};
+use say::say;
 use settings::{Role, Settings};
 
 /// Every event is a few dozen short-lived pieces of memory, made on one thread and freed on another.
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -30,8 +30,8 @@ impl Accept for TcpListener {
     }
 }
 
-/// Serves `router` on `listener` until `stop`, then drains: the port is closed, no new request begins, and those that run
-/// have [`Limits::drain_timeout`] to end before they are cut off.
+/// Serves `router` on `listener` until `stop`, then drains: the port is closed, no connection takes another request than the one it is
+/// at, and those have [`Limits::drain_timeout`] to end before they are cut off.
 ///
 /// # Errors
 /// The listener's error, after it failed for about a minute. Connections are drained before it is returned.
@@ -93,6 +93,9 @@ async fn accept_until_stop(
                     drop(slot);
                 });
             }
+            Err(error) if of_one_connection(&error) => {
+                tracing::debug!(listener = limits.name, %error, "a connection ended before it was accepted");
+            }
             Err(error) if failures < ACCEPT_FAILURES_MAX => {
                 failures += 1;
                 tracing::warn!(listener = limits.name, %error, failures, "a connection could not be accepted");
@@ -101,4 +104,10 @@ async fn accept_until_stop(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Says nothing about the listener: the next connection is there to be taken.
+fn of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }

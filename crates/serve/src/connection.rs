@@ -30,7 +30,8 @@ impl Connection {
         let mut protocol = http1::Builder::new();
         protocol
             .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_timeout)
+            // It would add the longest duration to a time.
+            .header_read_timeout(Some(limits.header_timeout).filter(|it| *it != Duration::MAX))
             .max_headers(limits.headers_max)
             .max_header_size(limits.header_bytes_max);
         Self {

@@ -5,10 +5,11 @@
 //!
 //! **Always holds**
 //! - No more connections than [`Limits::connections_max`] are open; the next one waits in the listener's backlog.
-//! - No connection waits for ever: half a request ends by [`Limits::header_timeout`], an old connection by
-//!   [`Limits::age_max`], and the end by [`Limits::drain_timeout`], whatever a caller leaves half done.
-//! - After the stop no new request begins, and one that runs may end.
-//! - An accept that fails is tried again, and a listener that fails for a minute is given up with an error.
+//! - Whatever a caller leaves half done, a connection ends: with half a head by [`Limits::header_timeout`], an old one within
+//!   [`Limits::end_grace`] of [`Limits::age_max`], and all of them by [`Limits::drain_timeout`] after the stop.
+//! - After the stop no connection takes another request than the one it is at. That one is served, also when its head was not whole yet.
+//! - An accept that fails is tried again, and a listener that fails for a minute is given up with an error; a connection that is gone
+//!   before it was accepted is no failure of the listener.
 //!
 //! **Deliberately absent**: routes, bodies and their limits, which are the router's; TLS and HTTP/2, which are the proxy's
 //! before us; settings, which each listener has its own.

@@ -120,6 +120,29 @@ async fn n22_a_stop_lets_the_running_request_end() {
     assert!(TcpStream::connect(address).await.is_err(), "the port is free");
 }
 
+#[tokio::test(start_paused = true)]
+async fn n22_a_head_that_is_under_way_at_the_stop_is_served_and_nothing_after_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let mut ours = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connects");
+    let (theirs, _) = listener.accept().await.expect("accepted");
+    let stop = CancellationToken::new();
+    let limits = Limits { header_timeout: Duration::MAX, ..limits() };
+    let connection = Connection::new(router(), &limits, stop.clone());
+    ours.write_all(b"GET /quick HT").await.expect("written");
+    let serving = tokio::spawn(connection.serve(theirs));
+    // The clock moves on when nothing is left to do: the half is read then.
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    tokio::time::resume();
+    stop.cancel();
+    let remainder = b"TP/1.1\r\nhost: a\r\n\r\nGET /quick HTTP/1.1\r\nhost: a\r\n\r\n";
+    ours.write_all(remainder).await.expect("written");
+    let answers = rest(ours).await;
+    assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 1, "{answers}");
+    serving.await.expect("it ends");
+}
+
 #[tokio::test]
 async fn connections_over_the_limit_wait_their_turn() {
     let limits = limits();
@@ -197,4 +220,16 @@ async fn a_listener_that_only_fails_is_given_up_and_one_that_fails_now_and_then_
     assert_eq!(error.to_string(), "no file descriptor");
     assert!(begun.elapsed() > Duration::from_secs(100), "one that works starts the count anew");
     assert!(rest(ours).await.ends_with("ok\n"), "what was accepted is drained before the error is told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_that_are_gone_before_they_are_accepted_are_no_failures() {
+    let kinds =
+        [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::ConnectionRefused];
+    let gone = (0..ACCEPT_FAILURES_MAX).flat_map(|_| kinds.map(|kind| Err(kind.into())));
+    let begun = tokio::time::Instant::now();
+    let broken = Broken(Mutex::new(gone.collect()));
+    let error = serve_on(broken, router(), &limits(), CancellationToken::new()).await.expect_err("given up");
+    assert_eq!(error.to_string(), "no file descriptor", "by what came after them");
+    assert!(begun.elapsed() < Duration::from_secs(61), "without a pause");
 }

@@ -1,10 +1,14 @@
 //! Status, and the life of the role.
 
+use std::time::Duration;
+
 use mailrail_log::{Committed, GroupEvent, NewRecord, TopicSpec};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{TOKEN, document, setting};
+use crate::service::serve_beside;
 
 #[tokio::test]
 async fn status_says_what_waits_and_never_zero_for_unknown() {
@@ -90,4 +94,32 @@ async fn serves_over_a_socket_and_drains() {
     assert_eq!(idle.read(&mut buffer).await.expect("closed"), 0);
     running.await.expect("no panic").expect("a clean end");
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the port is free");
+}
+
+/// Both may take all of it, and together no longer.
+#[tokio::test(start_paused = true)]
+async fn connections_and_replays_have_the_same_time_from_the_stop() {
+    const DRAIN: Duration = Duration::from_secs(20);
+    for connections in [Duration::ZERO, DRAIN] {
+        let (stop, mut replays) = (CancellationToken::new(), JoinSet::new());
+        replays.spawn(std::future::pending());
+        let stopped = stop.clone();
+        let serving = async move {
+            stopped.cancelled().await;
+            tokio::time::sleep(connections).await;
+            "served"
+        };
+        let ending = tokio::spawn(serve_beside(serving, replays, stop.clone(), DRAIN));
+        tokio::time::sleep(DRAIN * 3).await;
+        let begun = tokio::time::Instant::now();
+        stop.cancel();
+        assert_eq!(ending.await.expect("no panic"), "served");
+        let took = begun.elapsed();
+        assert!(took >= DRAIN && took < DRAIN + Duration::from_secs(1), "{took:?}");
+    }
+    // A listener that fails ends the replays, too.
+    let (stop, mut replays) = (CancellationToken::new(), JoinSet::new());
+    let until = stop.clone();
+    replays.spawn(async move { until.cancelled().await });
+    assert!(serve_beside(async { Err::<(), _>("broken") }, replays, stop, DRAIN).await.is_err());
 }

@@ -79,7 +79,7 @@ async fn check(fleet: &Fleet, owed: &[Owed]) {
     assert!(heads.values().all(|next| *next == owed.len() as u64 / 10), "{heads:?}");
 }
 
-/// A46, A47: ten thousand letters, straight from the topic; the replaying process is killed in the middle, and started
+/// A47: ten thousand letters, straight from the topic; the replaying process is killed in the middle, and started
 /// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn dlq_ten_thousand_letters_survive_a_kill_of_the_replaying_process() {

@@ -97,7 +97,7 @@ impl Process {
     }
 
     /// SIGTERM; waits for the end.
-    pub(crate) async fn stop(mut self) -> ExitStatus {
+    pub(crate) async fn stop(self) -> ExitStatus {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
         assert!(
@@ -106,6 +106,11 @@ impl Process {
             self.recipe.name,
             self.recipe.log.display()
         );
+        self.ended().await
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn ended(mut self) -> ExitStatus {
         let waited = async {
             loop {
                 if let Some(status) = self.child.try_wait().expect("waited") {

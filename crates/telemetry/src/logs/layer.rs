@@ -29,7 +29,8 @@ impl Look {
 
     /// The line that says how many were lost.
     pub(super) fn lost(self, lines: u64) -> Vec<u8> {
-        let message = "lines were lost: nobody read standard error, or not fast enough".to_owned();
+        let message =
+            "lines were lost: standard error was not read fast enough, or could not be written to".to_owned();
         let named = vec![("lost", Value::Literal(lines.to_string()))];
         self.line(Level::WARN, module_path!(), &Fields { message, named, cut: false })
     }

@@ -5,7 +5,7 @@
 //! tells nobody how many it dropped until it is asked.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,9 +36,18 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: Vec<u8>,
+    /// Lines in there that say how many were lost.
+    notices: Vec<Notice>,
     writing: bool,
     /// Lines that were lost since a line said so.
     unsaid: u64,
+}
+
+/// Of each failure to write and of each time without room there is one at most: two in what waits.
+struct Notice {
+    /// Where its line ends among those that it is written with.
+    end: usize,
+    lost: u64,
 }
 
 impl fmt::Debug for Outlet {
@@ -48,7 +57,7 @@ impl fmt::Debug for Outlet {
 }
 
 impl Outlet {
-    /// Starts the thread that writes, for as long as the process lives.
+    /// Starts the thread that writes, for as long as the process lives. `to` has no buffer of its own.
     ///
     /// # Errors
     /// When there is no thread.
@@ -78,10 +87,11 @@ impl Outlet {
             self.0.lost.inc();
             return;
         }
-        if !said.is_empty() {
-            state.unsaid = 0;
-        }
         state.waiting.extend_from_slice(&said);
+        if !said.is_empty() {
+            let (end, lost) = (state.waiting.len(), std::mem::take(&mut state.unsaid));
+            state.notices.push(Notice { end, lost });
+        }
         state.waiting.extend_from_slice(line);
         drop(state);
         self.0.some.notify_one();
@@ -107,7 +117,9 @@ impl Shared {
 
     /// Writes what waits, all of it at once. Never returns.
     fn write(&self, mut to: impl Write) {
-        let mut lines = Vec::new();
+        let (mut lines, mut notices) = (Vec::new(), Vec::new());
+        // What was written last ends within a line.
+        let mut torn = false;
         loop {
             let mut state = self.lock();
             state.writing = false;
@@ -120,15 +132,45 @@ impl Shared {
                 .unwrap_or_else(PoisonError::into_inner);
             state.writing = true;
             std::mem::swap(&mut state.waiting, &mut lines);
+            std::mem::swap(&mut state.notices, &mut notices);
             drop(state);
-            if to.write_all(&lines).and_then(|()| to.flush()).is_err() {
-                // How many were written before the failure is not known. It cannot be complained about either.
-                self.lost.inc_by(lines.iter().filter(|byte| **byte == b'\n').count() as u64);
-            }
+            // Half a line must not run into the next one.
+            torn = torn && write_all(&mut to, b"\n") == 0;
+            let written = if torn { 0 } else { write_all(&mut to, &lines) };
+            torn = torn || lines[..written].last().is_some_and(|last| *last != b'\n');
+            // The failure itself cannot be complained about.
+            self.lose(&lines[written..], notices.drain(..).filter(|it| it.end > written));
             lines.clear();
             lines.shrink_to(KEPT_BYTES);
         }
     }
+
+    /// Counts the lines that end in `unwritten`, to be said with the next one. What notices among them say is still to be said, and they
+    /// are no lines of their own.
+    fn lose(&self, unwritten: &[u8], notices: impl Iterator<Item = Notice>) {
+        let mut lines = unwritten.iter().filter(|byte| **byte == b'\n').count() as u64;
+        let mut unsaid = 0;
+        for notice in notices {
+            lines -= 1;
+            unsaid += notice.lost;
+        }
+        self.lost.inc_by(lines);
+        self.lock().unsaid += lines + unsaid;
+    }
+}
+
+/// How many bytes were written: all of them, unless it failed.
+fn write_all(to: &mut impl Write, bytes: &[u8]) -> usize {
+    let mut written = 0;
+    while written < bytes.len() {
+        match to.write(&bytes[written..]) {
+            Ok(0) => break,
+            Ok(more) => written += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    written
 }
 
 #[cfg(test)]
@@ -140,17 +182,22 @@ mod tests {
     /// Longest that a test waits for what must come.
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// A reader that lets each write through when the test says so.
+    /// Lets a write through.
+    const ALL: usize = usize::MAX;
+    /// Fails it.
+    const NONE: usize = 0;
+
+    /// A reader that takes of each write as many bytes as the test says; none is a failure.
     struct Gate {
         came: mpsc::Sender<Vec<u8>>,
-        go: mpsc::Receiver<bool>,
+        go: mpsc::Receiver<usize>,
     }
 
     impl Write for Gate {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             let _ = self.came.send(bytes.to_vec());
             match self.go.recv() {
-                Ok(true) => Ok(bytes.len()),
+                Ok(most) if most > NONE => Ok(most.min(bytes.len())),
                 _ => Err(std::io::Error::other("closed")),
             }
         }
@@ -163,7 +210,7 @@ mod tests {
     struct Rig {
         outlet: Outlet,
         came: mpsc::Receiver<Vec<u8>>,
-        go: mpsc::Sender<bool>,
+        go: mpsc::Sender<usize>,
         lost: Counter,
     }
 
@@ -178,6 +225,10 @@ mod tests {
 
         fn written(&self) -> String {
             String::from_utf8(self.came.recv_timeout(PATIENCE).expect("it is written")).expect("text")
+        }
+
+        fn go(&self, most: usize) {
+            self.go.send(most).expect("it runs");
         }
     }
 
@@ -194,15 +245,15 @@ mod tests {
         assert_eq!(rig.lost.get(), 7, "what fits waits, and nobody waited for the reader");
         // Not even at the end.
         rig.outlet.flush(Duration::from_millis(10));
-        rig.go.send(true).expect("it runs");
+        rig.go(ALL);
         assert_eq!(rig.written().len(), fit * long.len(), "all at once");
         rig.outlet.put(b"next\n");
-        rig.go.send(true).expect("it runs");
+        rig.go(ALL);
         assert_eq!(rig.written(), "lost 7\nnext\n");
         rig.outlet.put(b"last\n");
-        rig.go.send(true).expect("it runs");
+        rig.go(ALL);
         assert_eq!(rig.written(), "last\n", "said once");
-        rig.go.send(true).expect("it runs");
+        rig.go(ALL);
         rig.outlet.flush(PATIENCE);
         let state = rig.outlet.0.lock();
         assert!(!state.writing && state.waiting.is_empty(), "flushed");
@@ -210,16 +261,54 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_counted_and_the_next_is_tried() {
+    fn what_cannot_be_written_is_counted_and_said_and_the_next_is_tried() {
         let rig = Rig::start();
         rig.outlet.put(b"a\n");
         rig.written();
         rig.outlet.put(b"b\n");
         rig.outlet.put(b"c\n");
-        rig.go.send(false).expect("it runs");
+        rig.go(NONE);
         assert_eq!(rig.written(), "b\nc\n");
-        rig.go.send(false).expect("it runs");
+        rig.go(NONE);
         rig.outlet.flush(PATIENCE);
         assert_eq!(rig.lost.get(), 3);
+        rig.outlet.put(b"d\n");
+        assert_eq!(rig.written(), "lost 3\nd\n");
+        rig.go(NONE);
+        rig.outlet.flush(PATIENCE);
+        rig.outlet.put(b"e\n");
+        assert_eq!(rig.written(), "lost 4\ne\n", "what was to be said is not lost, and no line of its own");
+        rig.go(ALL);
+        rig.outlet.flush(PATIENCE);
+        assert_eq!((rig.lost.get(), rig.outlet.0.lock().unsaid), (4, 0));
+    }
+
+    #[test]
+    fn half_a_line_is_lost_and_does_not_run_into_the_next() {
+        let rig = Rig::start();
+        rig.outlet.put(b"first\n");
+        rig.written();
+        rig.outlet.put(b"second\n");
+        rig.outlet.put(b"third\n");
+        rig.go(ALL);
+        assert_eq!(rig.written(), "second\nthird\n");
+        rig.go("second\nth".len());
+        assert_eq!(rig.written(), "ird\n");
+        rig.go(NONE);
+        rig.outlet.flush(PATIENCE);
+        assert_eq!(rig.lost.get(), 1, "the second one is there");
+        rig.outlet.put(b"fourth\n");
+        for most in [NONE, ALL] {
+            assert_eq!(rig.written(), "\n", "before anything else, until it is there");
+            rig.go(most);
+            if most == NONE {
+                rig.outlet.flush(PATIENCE);
+                rig.outlet.put(b"fifth\n");
+            }
+        }
+        assert_eq!(rig.written(), "lost 2\nfifth\n");
+        rig.go(ALL);
+        rig.outlet.flush(PATIENCE);
+        assert_eq!(rig.lost.get(), 2);
     }
 }

@@ -1,17 +1,27 @@
-//! A panic is a line as any other: one, bounded, with the place where it happened.
+//! A panic is a line as any other: one, bounded, with the place where it happened. Where a backtrace is asked for, lines with it follow.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 
-/// From here on a panic of any thread is a line. What the hook before would print follows where `RUST_BACKTRACE` asks for
-/// it. The line is waited for a moment: a panic is often the last that a process says.
+use super::fields::FIELD_BYTES_MAX;
+
+/// Most bytes of a backtrace in one line; what escaping adds stays within a line.
+pub(super) const PART_BYTES_MAX: usize = FIELD_BYTES_MAX - 8;
+/// Most lines for a backtrace.
+pub(super) const PARTS_MAX: usize = 32;
+
+/// From here on a panic of any thread is a line, and where `RUST_BACKTRACE` asks for it some more with the backtrace. Nothing is written
+/// as the hook before would: it waits for whoever reads standard error. The lines are waited for a moment: a panic is often the last
+/// that a process says.
 pub(super) fn say_as_lines() {
-    let before = std::panic::take_hook();
-    let with_backtrace = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
-    std::panic::set_hook(Box::new(move |info| {
+    std::panic::set_hook(Box::new(|info| {
         say(info);
         super::flush_logs();
-        if with_backtrace {
-            before(info);
+        // Costs nothing where nobody asks for it, and a part of a second where somebody does.
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            say_backtrace(&backtrace.to_string());
+            super::flush_logs();
         }
     }));
 }
@@ -25,4 +35,31 @@ fn say(info: &PanicHookInfo<'_>) {
         panic = info.payload_as_str().unwrap_or_default(),
         "a thread panicked"
     );
+}
+
+pub(super) fn say_backtrace(text: &str) {
+    let thread = std::thread::current();
+    let thread = thread.name().unwrap_or_default();
+    let mut parts = parts(text);
+    for (before, backtrace) in parts.by_ref().take(PARTS_MAX).enumerate() {
+        tracing::error!(thread, part = before + 1, backtrace, "backtrace of a panic");
+    }
+    if parts.next().is_some() {
+        tracing::error!(thread, "the backtrace goes on; the rest of it is left out");
+    }
+}
+
+/// The text in pieces that fit a value: whole lines, unless one of them is longer than that.
+fn parts(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let most = text.floor_char_boundary(PART_BYTES_MAX);
+        let end = match text[..most].rfind('\n') {
+            _ if most == text.len() => most,
+            Some(line_end) => line_end + 1,
+            None => most,
+        };
+        let (part, rest) = text.split_at(end);
+        text = rest;
+        (!part.is_empty()).then_some(part)
+    })
 }

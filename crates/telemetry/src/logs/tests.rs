@@ -11,6 +11,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use super::fields::FIELD_BYTES_MAX;
 use super::layer::{Lines, LinesLayer, Look};
 use super::line::LINE_BYTES_MAX;
+use super::panics::{PART_BYTES_MAX, PARTS_MAX, say_backtrace};
 use super::throttle::{KEYS_MAX, Throttle, Verdict, WINDOW};
 use crate::metrics::{LevelLabels, Metrics};
 
@@ -182,6 +183,27 @@ fn a53_a_value_that_panics_or_fails_costs_its_value_and_no_more() {
     assert_eq!(lines[0]["panics"], "(panicked while it was written)");
     assert_eq!(lines[0]["fails"], "(could not be written)");
     assert_eq!((&lines[0]["good"], &lines[1]["message"]), (&1.into(), &"and on".into()));
+}
+
+/// A54: whole lines of it where they fit, and not without end.
+#[test]
+fn a54_a_backtrace_is_said_in_parts_that_fit_a_line() {
+    let said = |text: &str| {
+        let lines = logged(Look::Json, |_| say_backtrace(text)).0.json();
+        assert!(lines.iter().all(|line| line["truncated"] == Json::Null), "{lines:?}");
+        lines.iter().filter_map(|line| line["backtrace"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let frame = |n: u32| format!("{n:>4}: a::frame::of{n}\n             at ./é.rs:{n}\n");
+    let frames: String = (0..200).map(frame).collect();
+    for text in [frames.as_str(), &"é".repeat(PART_BYTES_MAX), &"x".repeat(PART_BYTES_MAX), "", "\n", "short"]
+    {
+        assert_eq!(said(text).concat(), text);
+    }
+    assert!(said(&frames).iter().all(|part| part.ends_with('\n')), "whole lines");
+    let deep = "f\n".repeat(PART_BYTES_MAX * PARTS_MAX);
+    assert_eq!(said(&deep).len(), PARTS_MAX);
+    let last = logged(Look::Json, |_| say_backtrace(&deep)).0.json().pop().expect("lines");
+    assert_eq!(last["message"], "the backtrace goes on; the rest of it is left out");
 }
 
 #[test]

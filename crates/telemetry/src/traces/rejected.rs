@@ -71,7 +71,7 @@ impl LastAnswer {
     }
 }
 
-/// Says now and then what is rejected.
+/// Says now and then what is rejected, and at its end what was not said.
 #[derive(Debug, Default)]
 pub(super) struct Complaint {
     said: Option<Instant>,
@@ -82,22 +82,38 @@ impl Complaint {
     /// Adds it, and says it unless something was said a moment ago.
     pub(super) fn add(&mut self, rejected: &Rejected) {
         let Some(spans) = self.due(rejected.spans, Instant::now()) else { return };
-        let message = rejected.message.as_str();
+        let answer = rejected.message.as_str();
+        if spans == 0 {
+            tracing::warn!(
+                answer,
+                "the collector takes all spans of an export and has something to say about them"
+            );
+            return;
+        }
         tracing::warn!(
             spans,
-            message,
+            answer,
             "the collector does not take all spans of an export; look at its limits"
         );
     }
 
     /// How many spans to say now, of those that were rejected since the last time.
     fn due(&mut self, spans: u64, now: Instant) -> Option<u64> {
-        self.unsaid += spans;
+        self.unsaid = self.unsaid.saturating_add(spans);
         if self.said.is_some_and(|said| now.duration_since(said) < SAID_EVERY) {
             return None;
         }
         self.said = Some(now);
         Some(std::mem::take(&mut self.unsaid))
+    }
+}
+
+impl Drop for Complaint {
+    fn drop(&mut self) {
+        if self.unsaid > 0 {
+            let spans = self.unsaid;
+            tracing::warn!(spans, "the collector did not take these spans either; look at its limits");
+        }
     }
 }
 
@@ -197,5 +213,45 @@ mod tests {
             [at(0, 3), at(1, 4), at(59, 5), at(60, 6), at(61, 1)],
             [Some(3), None, None, Some(15), None]
         );
+    }
+
+    #[test]
+    fn what_was_not_said_is_said_at_the_end_and_a_remark_is_no_rejection() {
+        let rejected = |spans, message: &str| Rejected { spans, message: message.to_owned() };
+        let remark = said(|complaint| complaint.add(&rejected(0, "use the new path")));
+        assert_eq!(remark.lines().count(), 1, "{remark}");
+        assert!(remark.contains("takes all spans") && remark.contains("use the new path"), "{remark}");
+        let lost = said(|complaint| (3..6).for_each(|spans| complaint.add(&rejected(spans, "over quota"))));
+        let lines: Vec<&str> = lost.lines().collect();
+        assert!(lines[0].contains("spans=3 answer=\"over quota\""), "{lost}");
+        assert!(lines[1].contains("these spans either") && lines[1].contains("spans=9"), "{lost}");
+        assert_eq!(lines.len(), 2, "{lost}");
+    }
+
+    /// What a complaint says until its end.
+    fn said(add: impl FnOnce(&mut Complaint)) -> String {
+        let out = Out::default();
+        let into = out.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || into.clone()).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let mut complaint = Complaint::default();
+            add(&mut complaint);
+        });
+        String::from_utf8(out.0.lock().expect("not poisoned").clone()).expect("text")
+    }
+
+    #[derive(Clone, Default)]
+    struct Out(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
     }
 }
