@@ -281,6 +281,9 @@ impl KafkaConfig {
             .set("auto.offset.reset", "error")
             .set("queued.min.messages", "1")
             .set("fetch.message.max.bytes", "4096");
+        // The only deadline that a commit has, and it is tried three times; an owner that comes back waits for it. Not much less: a
+        // commit may stand behind a request to join on the same connection, which waits for others of the group.
+        self.unless_set(&mut client, "socket.timeout.ms", "20000");
         client
     }
 
