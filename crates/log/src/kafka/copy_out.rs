@@ -34,9 +34,9 @@ impl Untold {
         is_same.then(|| last.clone())
     }
 
-    fn add(&mut self, slot: Arc<Slot>) {
-        if !self.slots.last().is_some_and(|last| Arc::ptr_eq(last, &slot)) {
-            self.slots.push(slot);
+    fn add(&mut self, slot: &Arc<Slot>) {
+        if !self.slots.last().is_some_and(|last| Arc::ptr_eq(last, slot)) {
+            self.slots.push(slot.clone());
         }
         self.records += 1;
         if self.records >= UNTOLD_MAX {
@@ -62,7 +62,7 @@ pub(super) fn copy_out(
     let slot = untold.same(message).or_else(of)?;
     let offset = Offset::try_from(message.offset()).ok()?;
     let full = slot.put(offset, || copy(offset, message));
-    untold.add(slot.clone());
+    untold.add(&slot);
     full.then_some(slot)
 }
 

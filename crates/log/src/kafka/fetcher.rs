@@ -17,7 +17,7 @@ use super::client::Plain;
 use super::config::KafkaConfig;
 use super::copy_out::{Slots, Untold, copy_out};
 use super::readers::{Key, Set, Slot};
-use super::stalls::Stalls;
+use super::stalls::{Stalls, begin_at};
 use crate::{LogError, Offset};
 
 /// Longest sleep of the thread; it is woken for everything it waits for, this is for a wake-up that librdkafka loses.
@@ -151,7 +151,7 @@ impl Fetcher {
             std::thread::park_timeout(ROOM_LOOK);
             full = slot.ahead().full;
         }
-        for slot in self.assigned.values().flat_map(HashMap::values) {
+        for slot in self.slots() {
             let mut ahead = slot.ahead();
             ahead.next_then = ahead.next;
         }
@@ -160,7 +160,7 @@ impl Fetcher {
 
     /// Whether a partition that had records since the last wait has none left.
     fn somebody_starves(&self) -> bool {
-        self.assigned.values().flat_map(HashMap::values).any(|slot| {
+        self.slots().any(|slot| {
             let ahead = slot.ahead();
             ahead.records.is_empty() && ahead.next != ahead.next_then
         })
@@ -187,19 +187,28 @@ impl Fetcher {
     /// Un-assigns everything; what is wanted is assigned anew when [`Self::bring_in_line`] runs next.
     fn let_go_of_all(&mut self) {
         let mut all = TopicPartitionList::new();
-        for slot in self.assigned.values().flat_map(HashMap::values) {
+        for slot in self.slots() {
             all.add_partition(&slot.topic, partition_number(slot.partition));
         }
-        if let Err(error) = self.consumer.incremental_unassign(&all) {
+        self.unassign(&all);
+        self.assigned.clear();
+    }
+
+    fn unassign(&self, partitions: &TopicPartitionList) {
+        if let Err(error) = self.consumer.incremental_unassign(partitions) {
             tracing::error!(target: "mailrail_log::kafka", %error, "partitions could not be un-assigned");
         }
-        self.assigned.clear();
+    }
+
+    /// Buffers of what is assigned.
+    fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
+        self.assigned.values().flat_map(HashMap::values)
     }
 
     /// Replaces the client when it does not read on although there is more.
     fn look_for_stalls(&mut self) {
         let mut read = Vec::new();
-        for slot in self.assigned.values().flat_map(HashMap::values) {
+        for slot in self.slots() {
             let ahead = slot.ahead();
             if !ahead.full && ahead.failed.is_none() {
                 read.push(((slot.topic.clone(), slot.partition), ahead.next));
@@ -257,10 +266,8 @@ impl Fetcher {
                 stays
             });
         }
-        if gone.count() > 0
-            && let Err(error) = self.consumer.incremental_unassign(&gone)
-        {
-            tracing::error!(target: "mailrail_log::kafka", %error, "partitions could not be un-assigned");
+        if gone.count() > 0 {
+            self.unassign(&gone);
         }
         self.assign(&wanted);
     }
@@ -300,10 +307,9 @@ impl Fetcher {
     /// and goes on with the others a second later.
     fn find_out_of_range(&mut self) {
         let until = Instant::now() + BOUNDS_WAIT;
-        let mut slots: Vec<_> = self.assigned.values().flat_map(HashMap::values).cloned().collect();
+        let mut slots: Vec<_> = self.slots().cloned().collect();
         slots.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
-        let first = self.bounds_turn.checked_rem(slots.len()).unwrap_or(0);
-        slots.rotate_left(first);
+        begin_at(&mut slots, self.bounds_turn);
         for slot in slots {
             self.bounds_turn = self.bounds_turn.wrapping_add(1);
             let partition = partition_number(slot.partition);

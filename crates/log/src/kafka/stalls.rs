@@ -100,8 +100,7 @@ impl Stalls {
         }
         self.seen = seen;
         unmoved.sort();
-        let first = self.turn.checked_rem(unmoved.len()).unwrap_or(0);
-        unmoved.rotate_left(first);
+        begin_at(&mut unmoved, self.turn);
         for (key, next) in unmoved.into_iter().take(ASKED_MAX) {
             // The next look begins behind the last one that was asked about, also when nobody answered.
             self.turn = self.turn.wrapping_add(1);
@@ -114,6 +113,11 @@ impl Stalls {
         }
         None
     }
+}
+
+/// Puts the one whose turn it is first, whatever their number: who cannot be asked about everything begins elsewhere each time.
+pub(super) fn begin_at<T>(all: &mut [T], turn: usize) {
+    all.rotate_left(turn.checked_rem(all.len()).unwrap_or(0));
 }
 
 #[cfg(test)]
