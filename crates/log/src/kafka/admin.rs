@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::Client;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset as Place, TopicPartitionList};
 
 use super::client::{Blocking, Plain, unavailable};
 use super::config::KafkaConfig;
+use super::renewable::Renewable;
 use crate::{Bounds, Committed, LogError, Offset};
 
 /// An answer to a question of ours; brokers answer in milliseconds or are in trouble.
@@ -24,26 +27,62 @@ const COMMITTED_WAIT: Duration = Duration::from_secs(5);
 /// Events of a client that nobody polls, taken at one go.
 const DRAIN_MAX: usize = 1_000;
 
+type Observer = Renewable<BaseConsumer<Plain>>;
+
 /// Everything that is neither appending, reading nor owning.
 pub(super) struct Admin {
     pub(super) config: KafkaConfig,
-    pub(super) admin: AdminClient<Plain>,
+    admin: Renewable<AdminClient<Plain>>,
     pub(super) blocking: Blocking,
     /// Clients that ask for committed offsets, by group: a process has one or two.
-    observers: Mutex<HashMap<String, Arc<BaseConsumer<Plain>>>>,
+    observers: Mutex<HashMap<String, Arc<Observer>>>,
     /// A topic that exists, to ask for in readiness checks instead of for all.
     pub(super) known: Mutex<Option<String>>,
 }
 
 impl Admin {
     pub(super) fn new(config: &KafkaConfig) -> Result<Self, LogError> {
-        Ok(Self {
+        let new = Self {
             config: config.clone(),
-            admin: config.admin().create_with_context(Plain::default()).map_err(|it| config.refused(it))?,
+            admin: Renewable::default(),
             blocking: Blocking::new(),
             observers: Mutex::default(),
             known: Mutex::default(),
+        };
+        // What cannot work is said at once.
+        new.client()?;
+        Ok(new)
+    }
+
+    fn client(&self) -> Result<Arc<AdminClient<Plain>>, LogError> {
+        self.admin.get(|| {
+            let made = self.config.admin().create_with_context(Plain::default());
+            made.map_err(|it| self.config.refused(it))
         })
+    }
+
+    /// Asks the cluster. Blocks.
+    pub(super) fn ask<T>(
+        &self,
+        question: impl FnOnce(&Client<Plain>) -> Result<T, KafkaError>,
+    ) -> Result<T, LogError> {
+        let client = self.client()?;
+        let answer = question(client.inner());
+        self.admin.asked(&client, &answer, Instant::now());
+        answer.map_err(unavailable)
+    }
+
+    /// Gives the cluster an order.
+    pub(super) async fn order<T>(
+        &self,
+        order: impl AsyncFnOnce(&AdminClient<Plain>) -> Result<T, KafkaError>,
+    ) -> Result<T, LogError> {
+        let client = self.client()?;
+        let answer = order(&client).await;
+        self.admin.asked(&client, &answer, Instant::now());
+        // The last one ends it, which may wait for the network.
+        drop(tokio::task::spawn_blocking(move || drop(client)));
+        answer.map_err(unavailable)
     }
 
     pub(super) async fn bounds(self: &Arc<Self>, topic: &str, partition: u32) -> Result<Bounds, LogError> {
@@ -51,8 +90,7 @@ impl Admin {
         let (this, topic) = (self.clone(), topic.to_owned());
         self.blocking
             .run(move || {
-                let (low, high) =
-                    this.admin.inner().fetch_watermarks(&topic, number, ANSWER_WAIT).map_err(unavailable)?;
+                let (low, high) = this.ask(|it| it.fetch_watermarks(&topic, number, ANSWER_WAIT))?;
                 match (Offset::try_from(low), Offset::try_from(high)) {
                     (Ok(low), Ok(high)) => Ok(Bounds { low, high }),
                     _ => Err(LogError::Unavailable(format!("bounds of {topic}/{partition} are not known"))),
@@ -85,7 +123,7 @@ impl Admin {
         list.add_partition_offset(topic, partition_number(partition)?, place).map_err(unavailable)?;
         let options =
             AdminOptions::new().request_timeout(Some(ANSWER_WAIT)).operation_timeout(Some(ANSWER_WAIT));
-        let deleted = self.admin.delete_records(&list, &options).await.map_err(unavailable)?;
+        let deleted = self.order(async |it| it.delete_records(&list, &options).await).await?;
         let errors: Result<(), _> = deleted.elements().iter().try_for_each(TopicPartitionListElem::error);
         errors.map_err(unavailable)
     }
@@ -97,61 +135,70 @@ impl Admin {
         partition: u32,
     ) -> Result<Option<Committed>, LogError> {
         let number = partition_number(partition)?;
-        let observer = self.observer(group)?;
+        let observer = self.observer(group);
         let mut asked = 0;
         loop {
             asked += 1;
-            let (observer, topic) = (observer.clone(), topic.to_owned());
-            match self.blocking.run(move || ask_committed(&observer, &topic, number)).await {
+            let (this, observer) = (self.clone(), observer.clone());
+            let (group, topic) = (group.to_owned(), topic.to_owned());
+            match self.blocking.run(move || this.ask_committed(&observer, &group, &topic, number)).await {
                 Err(LogError::Unavailable(_)) if asked < COMMITTED_ASKS => {}
                 answer => return answer,
             }
         }
     }
 
-    fn observer(&self, group: &str) -> Result<Arc<BaseConsumer<Plain>>, LogError> {
+    fn observer(&self, group: &str) -> Arc<Observer> {
         let mut observers = self.observers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(observer) = observers.get(group) {
-            return Ok(observer.clone());
-        }
-        let config = self.config.observer(group);
-        let observer: BaseConsumer<Plain> =
-            config.create_with_context(Plain::default()).map_err(|it| self.config.refused(it))?;
-        let observer = Arc::new(observer);
-        observers.insert(group.to_owned(), observer.clone());
-        Ok(observer)
+        observers.entry(group.to_owned()).or_default().clone()
+    }
+
+    fn ask_committed(
+        &self,
+        observer: &Observer,
+        group: &str,
+        topic: &str,
+        partition: i32,
+    ) -> Result<Option<Committed>, LogError> {
+        let client = observer.get(|| {
+            let made = self.config.observer(group).create_with_context(Plain::default());
+            made.map_err(|it| self.config.refused(it))
+        })?;
+        drain(&client);
+        let mut list = TopicPartitionList::new();
+        list.add_partition(topic, partition);
+        // The answer must not outlive this call: a client that is dropped before it waits for it for ever.
+        let answer = client.committed_offsets(list, COMMITTED_WAIT);
+        observer.asked(&client, &answer, Instant::now());
+        committed_in(&answer.map_err(unavailable)?)
     }
 
     pub(super) async fn check(self: &Arc<Self>) -> Result<(), LogError> {
         let this = self.clone();
         self.blocking
             .run(move || {
-                for observer in this.observers.lock().unwrap_or_else(PoisonError::into_inner).values() {
-                    drain(observer);
-                }
+                this.drain_observers();
                 let known = this.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                this.admin.inner().fetch_metadata(known.as_deref(), CHECK_WAIT).map(drop).map_err(unavailable)
+                this.ask(|it| it.fetch_metadata(known.as_deref(), CHECK_WAIT).map(drop))
             })
             .await
+    }
+
+    /// What they say piles up while nobody asks.
+    fn drain_observers(&self) {
+        let observers = self.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        observers.values().filter_map(|it| it.made()).for_each(|client| drain(&client));
     }
 
     /// Drops the clients that may wait for the network when dropped. Blocks.
     pub(super) fn close(&self) {
         let observers = std::mem::take(&mut *self.observers.lock().unwrap_or_else(PoisonError::into_inner));
-        drop(observers);
+        drop((observers, self.admin.take()));
     }
 }
 
-fn ask_committed(
-    observer: &BaseConsumer<Plain>,
-    topic: &str,
-    partition: i32,
-) -> Result<Option<Committed>, LogError> {
-    drain(observer);
-    let mut list = TopicPartitionList::new();
-    list.add_partition(topic, partition);
-    // The answer must not outlive this call: a client that is dropped before it waits for it for ever.
-    let list = observer.committed_offsets(list, COMMITTED_WAIT).map_err(unavailable)?;
+/// What an answer says of the one partition that was asked for.
+fn committed_in(list: &TopicPartitionList) -> Result<Option<Committed>, LogError> {
     let elements = list.elements();
     let Some(element) = elements.first() else {
         return Err(LogError::Unavailable("kafka gave no committed offset and no error".to_owned()));

@@ -11,6 +11,7 @@ use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::sync::Semaphore;
 
+use super::brokers::KnownBrokers;
 use crate::LogError;
 
 /// Blocking questions to the brokers at once: each holds a thread for up to its timeout.
@@ -26,21 +27,36 @@ const VALUE_FOLLOWS: &str = "set to `";
 pub(super) struct Plain {
     /// Grows with every event that a poll consumed without returning it: then there may be more in the queue.
     pub(super) events: AtomicU64,
+    /// Grows with every sign that something is wrong.
+    pub(super) signs: AtomicU64,
+    pub(super) brokers: KnownBrokers,
 }
 
 impl ClientContext for Plain {
     fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
-        self.events.fetch_add(1, Ordering::Relaxed);
+        self.disturbed();
         log(level, fac, log_message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.events.fetch_add(1, Ordering::Relaxed);
+        self.disturbed();
         tracing::warn!(target: "mailrail_log::kafka", %error, reason, "kafka client error; it goes on trying");
+    }
+
+    fn stats_raw(&self, report: &[u8]) {
+        self.events.fetch_add(1, Ordering::Relaxed);
+        self.brokers.take(report);
     }
 }
 
 impl ConsumerContext for Plain {}
+
+impl Plain {
+    fn disturbed(&self) {
+        self.events.fetch_add(1, Ordering::Relaxed);
+        self.signs.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 /// One line of librdkafka's log.
 pub(super) fn log(level: RDKafkaLogLevel, fac: &str, text: &str) {

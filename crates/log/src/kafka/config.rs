@@ -7,6 +7,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
+use super::brokers::REPORT_INTERVAL_MS;
 use crate::LogError;
 use crate::port::RELEASE_WAIT;
 
@@ -132,6 +133,7 @@ const FIXED: &[&str] = &[
     "queuing.strategy",
     "request.timeout.ms",
     "retries",
+    "statistics.interval.ms",
     "topic.metadata.propagation.max.ms",
     "transaction.timeout.ms",
     "transactional.id",
@@ -208,6 +210,7 @@ impl KafkaConfig {
             .set("bootstrap.servers", &self.brokers)
             .set("client.id", &self.client_id)
             .set("allow.auto.create.topics", "false")
+            .set("statistics.interval.ms", REPORT_INTERVAL_MS)
             .set_log_level(RDKafkaLogLevel::Warning);
         self.unless_set(&mut client, "socket.keepalive.enable", "true");
         // After an outage a client is back when its last pause ends, and a member needs three connections one after the other.
@@ -281,9 +284,6 @@ impl KafkaConfig {
             .set("auto.offset.reset", "error")
             .set("queued.min.messages", "1")
             .set("fetch.message.max.bytes", "4096");
-        // The only deadline that a commit has, and it is tried three times; an owner that comes back waits for it. Not much less: a
-        // commit may stand behind a request to join on the same connection, which waits for others of the group.
-        self.unless_set(&mut client, "socket.timeout.ms", "20000");
         client
     }
 
@@ -293,7 +293,8 @@ impl KafkaConfig {
         client
             .set("group.id", group)
             .set("enable.auto.commit", "false")
-            // Nobody polls this client all the time: what it logs would pile up.
+            // Nobody polls this client all the time: what it says would pile up.
+            .set("statistics.interval.ms", "0")
             .set_log_level(RDKafkaLogLevel::Emerg);
         client
     }
@@ -301,7 +302,7 @@ impl KafkaConfig {
     /// Topics: make, describe, delete records.
     pub(super) fn admin(&self) -> ClientConfig {
         let mut client = self.client(false);
-        client.set_log_level(RDKafkaLogLevel::Emerg);
+        client.set("statistics.interval.ms", "0").set_log_level(RDKafkaLogLevel::Emerg);
         client
     }
 }

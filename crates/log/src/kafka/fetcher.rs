@@ -93,7 +93,11 @@ impl Fetcher {
                 self.check_bounds = None;
                 self.find_out_of_range();
             }
-            let signs = self.consumer.context().events.load(Ordering::Relaxed);
+            if self.consumer.context().brokers.are_forgotten() {
+                tracing::warn!(target: "mailrail_log::kafka", "a client to read with knows no broker any more; it is replaced");
+                self.replace_client();
+            }
+            let signs = self.consumer.context().signs.load(Ordering::Relaxed);
             if self.stalls.is_due(signs, Instant::now()) {
                 self.look_for_stalls();
             }
@@ -226,7 +230,7 @@ impl Fetcher {
             let (topic, partition) = &key;
             tracing::warn!(target: "mailrail_log::kafka", topic, partition, "a client does not read on although there is more; it is replaced");
             self.replace_client();
-            let signs = self.consumer.context().events.load(Ordering::Relaxed);
+            let signs = self.consumer.context().signs.load(Ordering::Relaxed);
             self.stalls.replaced(key, signs, Instant::now());
         }
     }

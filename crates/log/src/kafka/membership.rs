@@ -1,8 +1,5 @@
 //! A member of a group: owns partitions and commits, never fetches.
-//!
-//! Two threads. One polls, and runs the rebalances in its callback: it may wait there for the owner, nobody else waits
-//! with it. The other commits, one request at a time, since librdkafka gives no outcome of an asynchronous commit
-//! through its event queue and a synchronous one has no deadline.
+//! See `member` for its threads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::client::unavailable;
-use super::committer::commit_all;
 use super::config::KafkaConfig;
-use super::rebalance::Callbacks;
+use super::member::{Joined, poll};
 use crate::size::check_metadata;
 use crate::{Committed, GroupEvent, LogError, Membership};
 
@@ -32,8 +25,6 @@ const GIVING_BACK_BEYOND_RELEASE: Duration = Duration::from_secs(25);
 /// How long who leaves waits for the goodbye, once everything is given back. A goodbye waits for a commit that is under way, and
 /// neither has a deadline while the coordinator is away. Without it the session ends by itself.
 const GOODBYE_WAIT: Duration = Duration::from_secs(5);
-/// The poll thread looks at least this often whether it should leave.
-const POLL_MAX: Duration = Duration::from_millis(100);
 /// Between two looks whether the owner has answered, while a rebalance waits.
 pub(super) const RELEASE_LOOK: Duration = Duration::from_millis(2);
 /// Events nobody took yet. One comes per rebalance; a member that takes none is no owner and is put out.
@@ -69,12 +60,12 @@ pub(super) struct Shared {
     pub(super) topic: String,
     pub(super) group: String,
     ownership: Mutex<Ownership>,
-    events: Mutex<Option<mpsc::Sender<GroupEvent>>>,
+    pub(super) events: Mutex<Option<mpsc::Sender<GroupEvent>>>,
     pub(super) commits: Mutex<Option<mpsc::Sender<Request>>>,
     pub(super) leaving: AtomicBool,
     /// Leave without asking the owner.
     pub(super) at_once: AtomicBool,
-    stage: watch::Sender<Stage>,
+    pub(super) stage: watch::Sender<Stage>,
     /// How long an owner may take to release.
     pub(super) release_wait: Duration,
 }
@@ -111,6 +102,19 @@ impl Shared {
     pub(super) fn disown(&self, partitions: &[u32]) -> Vec<u32> {
         let mut ownership = self.ownership();
         partitions.iter().copied().filter(|it| ownership.owned.remove(it).is_some()).collect()
+    }
+
+    /// The partitions are not ours any more, and nobody was asked.
+    pub(super) fn lose(&self, partitions: &[u32]) {
+        let partitions = self.disown(partitions);
+        if !partitions.is_empty() {
+            self.tell(GroupEvent::Lost { partitions });
+        }
+    }
+
+    /// Where commits go from now on.
+    pub(super) fn commit_through(&self, commits: Option<mpsc::Sender<Request>>) {
+        *self.commits.lock().unwrap_or_else(PoisonError::into_inner) = commits;
     }
 
     /// Gives the event to the owner, or puts the member out when nobody takes events.
@@ -165,27 +169,22 @@ impl KafkaMembership {
     /// Joins. Blocks only for the making of a client.
     pub(super) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Self, LogError> {
         let (events, taken) = mpsc::channel(EVENTS_MAX);
-        let (commits, requests) = mpsc::channel(COMMITS_MAX);
         let shared = Arc::new(Shared {
             topic: topic.to_owned(),
             group: group.to_owned(),
             ownership: Mutex::default(),
             events: Mutex::new(Some(events)),
-            commits: Mutex::new(Some(commits)),
+            commits: Mutex::default(),
             leaving: AtomicBool::new(false),
             at_once: AtomicBool::new(false),
             stage: watch::Sender::new(Stage::Member),
             release_wait: config.release_wait(),
         });
-        let consumer: BaseConsumer<Callbacks> = config
-            .member(group)
-            .create_with_context(Callbacks(shared.clone()))
-            .map_err(|it| config.refused(it))?;
-        consumer.subscribe(&[topic]).map_err(unavailable)?;
-        let poller = shared.clone();
+        let (poller, config) = (shared.clone(), config.clone());
+        let joined = Joined::new(&shared, &config)?;
         std::thread::Builder::new()
             .name("log-member".to_owned())
-            .spawn(move || poll(&poller, consumer, requests))
+            .spawn(move || poll(&poller, &config, joined))
             .map_err(|e| LogError::Unavailable(format!("no thread for a group member: {e}")))?;
         Ok(Self { shared, events: tokio::sync::Mutex::new(taken) })
     }
@@ -232,64 +231,5 @@ impl Membership for KafkaMembership {
 impl Drop for KafkaMembership {
     fn drop(&mut self) {
         self.shared.stop(true);
-    }
-}
-
-/// The poll thread: rebalances run inside `poll`.
-fn poll(shared: &Arc<Shared>, consumer: BaseConsumer<Callbacks>, requests: mpsc::Receiver<Request>) {
-    let consumer = Arc::new(consumer);
-    let committer = {
-        let (shared, consumer) = (shared.clone(), consumer.clone());
-        std::thread::Builder::new()
-            .name("log-committer".to_owned())
-            .spawn(move || commit_all(&shared, &consumer, requests))
-    };
-    match committer {
-        Ok(committer) => {
-            while !shared.leaving.load(Ordering::Acquire) {
-                poll_once(shared, &consumer);
-            }
-            // Runs the revocation, with the release and its commits, before the group hears that we leave.
-            consumer.unsubscribe();
-            let deadline = Instant::now() + shared.release_wait + LAST_COMMIT_WAIT;
-            while !shared.ownership().owned.is_empty() && Instant::now() < deadline {
-                poll_once(shared, &consumer);
-            }
-            shared.commits.lock().unwrap_or_else(PoisonError::into_inner).take();
-            given_back(shared);
-            if committer.join().is_err() {
-                tracing::error!(target: "mailrail_log::kafka", group = shared.group, "the committing thread panicked");
-            }
-        }
-        Err(error) => {
-            tracing::error!(target: "mailrail_log::kafka", %error, "no thread for commits; the member leaves");
-            given_back(shared);
-        }
-    }
-    // Leaves the group, which needs the network.
-    drop(consumer);
-    shared.stage.send_replace(Stage::Left);
-}
-
-/// There are no events any more, and whoever leaves need not wait for a commit that gets no answer.
-fn given_back(shared: &Shared) {
-    shared.ownership().owned.clear();
-    shared.events.lock().unwrap_or_else(PoisonError::into_inner).take();
-    shared.stage.send_replace(Stage::GivenBack);
-}
-
-fn poll_once(shared: &Shared, consumer: &BaseConsumer<Callbacks>) {
-    match consumer.poll(POLL_MAX) {
-        None => {}
-        // Everything is paused: a record that was under way when its partition was assigned.
-        Some(Ok(_)) => {}
-        Some(Err(error)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset) => {}
-        Some(Err(error @ KafkaError::MessageConsumptionFatal(_))) => {
-            tracing::error!(target: "mailrail_log::kafka", group = shared.group, %error, "the member cannot go on; it leaves");
-            shared.stop(true);
-        }
-        Some(Err(error)) => {
-            tracing::warn!(target: "mailrail_log::kafka", group = shared.group, %error, "the group is disturbed; the client goes on trying");
-        }
     }
 }

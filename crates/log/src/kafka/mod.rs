@@ -5,20 +5,24 @@
 //! partition that its member owns at that moment: the group fences members, not partitions.
 
 mod admin;
+mod brokers;
 mod client;
 mod committer;
 mod config;
 mod copy_out;
 mod fetcher;
+mod member;
 mod membership;
 mod producer;
 mod readers;
 mod rebalance;
 mod refusal;
+mod renewable;
 mod stalls;
 #[cfg(test)]
 mod tests;
 mod topics;
+mod unacknowledged;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};

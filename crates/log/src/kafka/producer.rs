@@ -6,7 +6,6 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -19,15 +18,13 @@ use rdkafka::producer::{
 };
 use tokio::sync::oneshot;
 
+use super::brokers::KnownBrokers;
 use super::client::{describe, log};
-use super::config::{KafkaConfig, PRODUCER_QUEUE_KIB, PRODUCER_QUEUE_RECORDS};
+use super::config::KafkaConfig;
+use super::unacknowledged::{Budget, Reserved};
 use crate::size::record_bytes;
 use crate::{LogError, NewRecord, Offset};
 
-/// Records and bytes that wait for acknowledgement, half of librdkafka's queue: a call that does not fit is refused
-/// before its first record.
-const RECORDS_MAX: usize = PRODUCER_QUEUE_RECORDS / 2;
-const BYTES_MAX: usize = PRODUCER_QUEUE_KIB / 2 * 1024;
 /// Calls to one partition are queued one after the other; partitions share this many locks.
 const ORDER_LOCKS: usize = 64;
 /// How long a purged producer may take to report what it dropped.
@@ -36,7 +33,10 @@ const PURGE_WAIT: Duration = Duration::from_secs(2);
 const REPLACE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Takes the delivery reports.
-struct Deliveries;
+#[derive(Default)]
+struct Deliveries {
+    brokers: KnownBrokers,
+}
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
@@ -45,6 +45,10 @@ impl ClientContext for Deliveries {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::warn!(target: "mailrail_log::kafka", %error, reason, "kafka producer error");
+    }
+
+    fn stats_raw(&self, report: &[u8]) {
+        self.brokers.take(report);
     }
 }
 
@@ -121,44 +125,6 @@ impl CallState {
     }
 }
 
-/// What waits for acknowledgement.
-#[derive(Default)]
-struct Budget {
-    records: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-struct Reserved {
-    budget: Arc<Budget>,
-    records: usize,
-    bytes: usize,
-}
-
-impl Reserved {
-    fn take(budget: &Arc<Budget>, records: usize, bytes: usize) -> Result<Self, LogError> {
-        if records > RECORDS_MAX || bytes > BYTES_MAX {
-            return Err(LogError::Config(format!(
-                "an append of {records} records and {bytes} bytes is over the limit of {RECORDS_MAX} and {BYTES_MAX}; \
-                 append in parts"
-            )));
-        }
-        let before = budget.records.fetch_add(records, Ordering::Relaxed);
-        let bytes_before = budget.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let reserved = Self { budget: budget.clone(), records, bytes };
-        if before + records > RECORDS_MAX || bytes_before + bytes > BYTES_MAX {
-            return Err(LogError::Unavailable("too much waits for kafka's acknowledgement".to_owned()));
-        }
-        Ok(reserved)
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        self.budget.records.fetch_sub(self.records, Ordering::Relaxed);
-        self.budget.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 enum State {
     Active { number: u64, client: ThreadedProducer<Deliveries> },
     Replacing { number: u64 },
@@ -202,6 +168,9 @@ impl Appender {
         }
         if records.is_empty() {
             return Ok(Vec::new());
+        }
+        if let Some(number) = self.forgot_its_brokers() {
+            self.give_up(number, "it knows no broker any more");
         }
         let reserved = Reserved::take(&self.inner.budget, records.len(), sizes().sum())?;
         let (number, answer) = self.queue(topic, partition, records, reserved)?;
@@ -281,6 +250,15 @@ impl Appender {
         self.inner.order[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The number of a producer that will not send any more.
+    fn forgot_its_brokers(&self) -> Option<u64> {
+        let state = self.inner.state.read().unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            State::Active { number, client } if client.context().brokers.are_forgotten() => Some(*number),
+            State::Active { .. } | State::Replacing { .. } | State::Closed => None,
+        }
+    }
+
     /// Purges the producer, unless it was replaced already, and makes a new one.
     fn give_up(&self, failed: u64, reason: &str) {
         let client = {
@@ -354,7 +332,7 @@ fn is_missing_topic(code: RDKafkaErrorCode) -> bool {
 }
 
 fn make(config: &KafkaConfig) -> Result<ThreadedProducer<Deliveries>, LogError> {
-    config.producer().create_with_context(Deliveries).map_err(|it| config.refused(it))
+    config.producer().create_with_context(Deliveries::default()).map_err(|it| config.refused(it))
 }
 
 /// Drops a producer so that nothing of it is sent any more and every call gets its report.

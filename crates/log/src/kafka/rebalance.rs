@@ -1,6 +1,6 @@
 //! Rebalances of a member: callbacks on its poll thread, which may wait there for the owner.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -11,22 +11,32 @@ use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, Offset as Place, TopicPartitionList};
 use tokio::sync::oneshot;
 
+use super::brokers::KnownBrokers;
 use super::client::log;
 use super::membership::{LAST_COMMIT_WAIT, RELEASE_LOOK, Request, Shared};
 use crate::size::check_metadata;
 use crate::{Committed, GroupEvent, LogError, Release};
 
-/// Callbacks of the member's client; they run on the poll thread.
-pub(super) struct Callbacks(pub(super) Arc<Shared>);
+/// Callbacks of a member's client; they run on the poll thread.
+pub(super) struct Callbacks {
+    shared: Arc<Shared>,
+    brokers: KnownBrokers,
+    /// Another client took its place: what the group may still say to it concerns nobody.
+    retired: AtomicBool,
+}
 
 impl ClientContext for Callbacks {
     fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
         log(level, fac, log_message);
     }
 
+    fn stats_raw(&self, report: &[u8]) {
+        self.brokers.take(report);
+    }
+
     fn error(&self, error: KafkaError, reason: &str) {
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AutoOffsetReset) {
-            tracing::warn!(target: "mailrail_log::kafka", group = self.0.group, %error, reason, "group member error");
+            tracing::warn!(target: "mailrail_log::kafka", group = self.shared.group, %error, reason, "group member error");
         }
     }
 }
@@ -35,24 +45,43 @@ impl ConsumerContext for Callbacks {
     fn rebalance(&self, consumer: &BaseConsumer<Self>, err: RDKafkaRespErr, tpl: &mut TopicPartitionList) {
         let partitions: Vec<u32> =
             tpl.elements().iter().filter_map(|it| u32::try_from(it.partition()).ok()).collect();
+        let is_retired = self.retired.load(Ordering::Acquire);
         let outcome = if err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
             self.assigned(consumer, tpl, partitions)
         } else {
-            if consumer.assignment_lost() {
-                self.lost(&partitions);
+            if is_retired {
+                // Everything was given up before.
+            } else if consumer.assignment_lost() {
+                self.shared.lose(&partitions);
             } else {
                 self.revoked(partitions);
             }
             consumer.incremental_unassign(tpl)
         };
-        if let Err(error) = outcome {
-            tracing::error!(target: "mailrail_log::kafka", group = self.0.group, %error, "a rebalance failed; the member leaves");
-            self.0.stop(true);
+        if let Err(error) = outcome
+            && !is_retired
+        {
+            tracing::error!(target: "mailrail_log::kafka", group = self.shared.group, %error, "a rebalance failed; the member leaves");
+            self.shared.stop(true);
         }
     }
 }
 
 impl Callbacks {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, brokers: KnownBrokers::default(), retired: AtomicBool::new(false) }
+    }
+
+    /// The client cannot reach the group any more.
+    pub(super) fn knows_no_broker(&self) -> bool {
+        self.brokers.are_forgotten()
+    }
+
+    /// From now on the client owns nothing.
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
     fn assigned(
         &self,
         consumer: &BaseConsumer<Self>,
@@ -66,54 +95,47 @@ impl Callbacks {
             return Ok(());
         }
         consumer.pause(tpl)?;
-        if self.0.leaving.load(Ordering::Acquire) {
+        if self.shared.leaving.load(Ordering::Acquire) || self.retired.load(Ordering::Acquire) {
             return Ok(());
         }
         let sequence = {
-            let mut ownership = self.0.ownership();
+            let mut ownership = self.shared.ownership();
             ownership.sequence += 1;
             let sequence = ownership.sequence;
             ownership.owned.extend(partitions.iter().map(|it| (*it, sequence)));
             sequence
         };
-        self.0.tell(GroupEvent::Assigned { sequence, partitions });
+        self.shared.tell(GroupEvent::Assigned { sequence, partitions });
         Ok(())
-    }
-
-    fn lost(&self, partitions: &[u32]) {
-        let partitions = self.0.disown(partitions);
-        if !partitions.is_empty() {
-            self.0.tell(GroupEvent::Lost { partitions });
-        }
     }
 
     /// Asks for the release and commits it; ours until then, not ours afterwards, whatever happened.
     fn revoked(&self, mut partitions: Vec<u32>) {
-        partitions.retain(|it| self.0.ownership().owned.contains_key(it));
+        partitions.retain(|it| self.shared.ownership().owned.contains_key(it));
         if partitions.is_empty() {
             return;
         }
-        if !self.0.at_once.load(Ordering::Acquire) {
+        if !self.shared.at_once.load(Ordering::Acquire) {
             let commits = self.released(&partitions);
             self.commit_last(&partitions, commits);
         }
-        self.0.disown(&partitions);
+        self.shared.disown(&partitions);
     }
 
     fn released(&self, partitions: &[u32]) -> Vec<(u32, Committed)> {
         let (release, mut released) = Release::new();
-        if !self.0.tell(GroupEvent::Revoked { partitions: partitions.to_vec(), release }) {
+        if !self.shared.tell(GroupEvent::Revoked { partitions: partitions.to_vec(), release }) {
             return Vec::new();
         }
-        let deadline = Instant::now() + self.0.release_wait;
+        let deadline = Instant::now() + self.shared.release_wait;
         loop {
             match released.try_recv() {
                 Ok(commits) => return commits,
                 Err(oneshot::error::TryRecvError::Closed) => return Vec::new(),
                 Err(oneshot::error::TryRecvError::Empty) => {}
             }
-            if Instant::now() > deadline || self.0.at_once.load(Ordering::Acquire) {
-                tracing::warn!(target: "mailrail_log::kafka", group = self.0.group, "partitions were not released in time");
+            if Instant::now() > deadline || self.shared.at_once.load(Ordering::Acquire) {
+                tracing::warn!(target: "mailrail_log::kafka", group = self.shared.group, "partitions were not released in time");
                 return Vec::new();
             }
             std::thread::sleep(RELEASE_LOOK);
@@ -127,8 +149,8 @@ impl Callbacks {
         }
         let (reply, mut answer) = oneshot::channel();
         let queued = check_metadata(&commits).and_then(|()| {
-            let request = Request { commits: self.0.claim(commits)?, reply };
-            let commits = self.0.commits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let request = Request { commits: self.shared.claim(commits)?, reply };
+            let commits = self.shared.commits.lock().unwrap_or_else(PoisonError::into_inner).clone();
             commits
                 .ok_or(LogError::Closed)?
                 .try_send(request)
@@ -149,7 +171,7 @@ impl Callbacks {
             }
         };
         if let Err(error) = outcome {
-            tracing::warn!(target: "mailrail_log::kafka", group = self.0.group, %error, "the last commits of released partitions were not taken");
+            tracing::warn!(target: "mailrail_log::kafka", group = self.shared.group, %error, "the last commits of released partitions were not taken");
         }
     }
 }

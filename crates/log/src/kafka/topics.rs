@@ -9,7 +9,7 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
 
 use super::admin::{ANSWER_WAIT, Admin};
-use super::client::{describe, unavailable};
+use super::client::describe;
 use crate::{LogError, TopicMismatch, TopicSpec};
 
 /// How long a topic that was just made may be unknown to some broker.
@@ -62,7 +62,7 @@ impl Admin {
             .collect();
         let options =
             AdminOptions::new().request_timeout(Some(ANSWER_WAIT)).operation_timeout(Some(ANSWER_WAIT));
-        for made in self.admin.create_topics(&topics, &options).await.map_err(unavailable)? {
+        for made in self.order(async |it| it.create_topics(&topics, &options).await).await? {
             match made {
                 Ok(topic) => tracing::info!(target: "mailrail_log::kafka", topic, "topic made"),
                 // Another process makes the same ones; whether they are right is verified next.
@@ -111,8 +111,7 @@ impl Admin {
         let (this, topic) = (self.clone(), topic.to_owned());
         self.blocking
             .run(move || {
-                let metadata =
-                    this.admin.inner().fetch_metadata(Some(&topic), ANSWER_WAIT).map_err(unavailable)?;
+                let metadata = this.ask(|it| it.fetch_metadata(Some(&topic), ANSWER_WAIT))?;
                 let Some(found) = metadata.topics().iter().find(|it| it.name() == topic) else {
                     return Ok(None);
                 };
@@ -145,7 +144,7 @@ impl Admin {
         let resources: Vec<ResourceSpecifier<'_>> =
             existing.iter().map(|it| ResourceSpecifier::Topic(&it.name)).collect();
         let options = AdminOptions::new().request_timeout(Some(ANSWER_WAIT));
-        let described = self.admin.describe_configs(&resources, &options).await.map_err(unavailable)?;
+        let described = self.order(async |it| it.describe_configs(&resources, &options).await).await?;
         let mut mismatches = Vec::new();
         for (spec, described) in existing.into_iter().zip(described) {
             let config = described.map_err(|code| {
