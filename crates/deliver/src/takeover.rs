@@ -1,5 +1,6 @@
 //! From an assignment to an owner at work: claim, position, journal, and only then the first delivery (I3).
 
+use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mailrail_log::{Bounds, Claim, LogError, NewRecord, Offset, Reader, Readers};
@@ -33,6 +34,8 @@ const CLAIMS_MAX: u32 = 3;
 const CHECK_WAIT: Duration = Duration::from_secs(10);
 /// Between those claims.
 const CLAIM_PAUSE: Duration = Duration::from_millis(700);
+/// After this long a step of a takeover is worth a warning, and again after each.
+const SLOW_STEP: Duration = Duration::from_secs(10);
 
 /// Takes a partition over.
 ///
@@ -56,7 +59,8 @@ pub(crate) async fn take_over(shared: &Shared, claim: &Claim) -> Result<Taken, L
         from = Checkpoint { mark: restored.fold.mark(), ..Checkpoint::at(done_below) };
     }
     let mark = from.mark;
-    let (deliveries, end) = open_deliveries(shared, partition, &from, restored.fold.last_source()).await?;
+    let opened = open_deliveries(shared, partition, &from, restored.fold.last_source());
+    let (deliveries, end) = step(partition, "the deliveries to answer", opened).await?;
     let could_kill = taken_over(&shared.metrics, &restored.fold, &from, end, shared.now());
     let config = Config::new(shared.config.window, shared.config.attempt_timeout);
     let (backlogs, handed_off) = (restored.fold.len(), restored.fold.was_handed_off());
@@ -80,6 +84,17 @@ pub(crate) async fn take_over(shared: &Shared, claim: &Claim) -> Result<Taken, L
     );
     let Restored { tail, ahead, read, .. } = restored;
     Ok(Taken { protocol, tail, ahead, deliveries, mark, read })
+}
+
+/// One step of a takeover. Nobody else delivers what is in the partition meanwhile, so it is said what a slow one waits for.
+async fn step<T>(partition: u32, waits_for: &'static str, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    loop {
+        match tokio::time::timeout(SLOW_STEP, &mut work).await {
+            Ok(done) => return done,
+            Err(_) => tracing::warn!(partition, waits_for, "a partition is not taken over yet"),
+        }
+    }
 }
 
 async fn write_claim(shared: &Shared, partition: u32) -> Result<Place, LogError> {
@@ -110,16 +125,17 @@ struct Restored {
 /// group never was anywhere.
 async fn restore(shared: &Shared, claim: &Claim) -> Result<(Restored, Checkpoint, bool), LogError> {
     let (topic, partition) = (&shared.config.journal_topic, claim.partition);
-    let epoch = write_claim(shared, partition).await?;
+    let epoch = step(partition, "its claim to be written", write_claim(shared, partition)).await?;
     // Asked for after the claim is in the journal: whatever the owner before parked and committed stands before it.
-    let found = claim.find_position().await;
+    let found = step(partition, "the group's position", claim.find_position()).await;
     let from = Checkpoint::read(found.at.offset, &found.at.metadata);
-    let journal = bounds(shared, topic, partition).await?;
+    let journal = step(partition, "the journal's bounds", bounds(shared, topic, partition)).await?;
     let start = from.snapshot.unwrap_or(journal.low);
     if start < journal.low || start > epoch {
         return Err(out_of_range(topic, partition, start, journal));
     }
-    let restored = read_journal(shared, partition, start, epoch).await?;
+    let read = read_journal(shared, partition, start, epoch);
+    let restored = step(partition, "the journal to be read", read).await?;
     if start > 0 && restored.fold.snapshot().is_none() {
         // What is below was trimmed, and nothing says what it was.
         return Err(out_of_range(topic, partition, 0, journal));
