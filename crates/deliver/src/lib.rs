@@ -24,6 +24,7 @@ mod numbers;
 mod observe;
 mod partition;
 mod permit;
+mod places;
 mod prepare;
 mod record;
 mod resolve;
@@ -32,6 +33,7 @@ mod send;
 mod sequence;
 mod service;
 mod settle;
+
 mod takeover;
 mod tell;
 
