@@ -33,7 +33,6 @@ mod send;
 mod sequence;
 mod service;
 mod settle;
-
 mod takeover;
 mod tell;
 
