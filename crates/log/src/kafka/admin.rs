@@ -12,7 +12,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset as Place, TopicPartitionList};
 
-use super::client::{Blocking, Plain, unavailable};
+use super::client::{Blocking, Plain, bounds_in, unavailable};
 use super::config::KafkaConfig;
 use super::renewable::Renewable;
 use crate::{Bounds, Committed, LogError, Offset};
@@ -90,11 +90,10 @@ impl Admin {
         let (this, topic) = (self.clone(), topic.to_owned());
         self.blocking
             .run(move || {
-                let (low, high) = this.ask(|it| it.fetch_watermarks(&topic, number, ANSWER_WAIT))?;
-                match (Offset::try_from(low), Offset::try_from(high)) {
-                    (Ok(low), Ok(high)) => Ok(Bounds { low, high }),
-                    _ => Err(LogError::Unavailable(format!("bounds of {topic}/{partition} are not known"))),
-                }
+                let places = this.ask(|it| it.fetch_watermarks(&topic, number, ANSWER_WAIT))?;
+                let unknown =
+                    || LogError::Unavailable(format!("bounds of {topic}/{partition} are not known"));
+                bounds_in(places).ok_or_else(unknown)
             })
             .await
     }

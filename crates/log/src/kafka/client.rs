@@ -12,7 +12,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::sync::Semaphore;
 
 use super::brokers::KnownBrokers;
-use crate::LogError;
+use crate::{Bounds, LogError};
 
 /// Blocking questions to the brokers at once: each holds a thread for up to its timeout.
 const BLOCKING_CALLS_MAX: usize = 16;
@@ -100,6 +100,11 @@ pub(super) fn describe(code: RDKafkaErrorCode) -> String {
     format!("kafka says: {code}")
 }
 
+/// Watermarks as bounds; `None` when the client gives places that it does not know.
+pub(super) fn bounds_in((low, high): (i64, i64)) -> Option<Bounds> {
+    Some(Bounds { low: low.try_into().ok()?, high: high.try_into().ok()? })
+}
+
 /// Runs blocking calls, a bounded number at a time.
 #[derive(Debug, Clone)]
 pub(super) struct Blocking(Arc<Semaphore>);
@@ -125,6 +130,14 @@ impl Blocking {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_that_are_not_known_are_no_bounds() {
+        assert_eq!(bounds_in((3, 9)), Some(Bounds { low: 3, high: 9 }));
+        for unknown in [(-1001, 9), (0, -1001)] {
+            assert_eq!(bounds_in(unknown), None);
+        }
+    }
 
     #[test]
     fn a54_the_value_of_a_property_is_not_repeated() {

@@ -13,12 +13,12 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset as Place, TopicPartitionList};
 
-use super::client::Plain;
+use super::client::{Plain, bounds_in, unavailable};
 use super::config::KafkaConfig;
 use super::copy_out::{Slots, Untold, copy_out};
 use super::readers::{Key, Set, Slot};
 use super::stalls::{Stalls, begin_at};
-use crate::{LogError, Offset};
+use crate::{Bounds, LogError};
 
 /// Longest sleep of the thread; it is woken for everything it waits for, this is for a wake-up that librdkafka loses.
 const IDLE_MAX: Duration = Duration::from_millis(100);
@@ -221,8 +221,8 @@ impl Fetcher {
         let (consumer, until) = (&self.consumer, Instant::now() + LOOK_WAIT);
         let end = |(topic, partition): &Key| {
             let left = until.checked_duration_since(Instant::now())?;
-            let bounds = consumer.fetch_watermarks(topic, partition_number(*partition), left);
-            Offset::try_from(bounds.ok()?.1).ok()
+            let places = consumer.fetch_watermarks(topic, partition_number(*partition), left);
+            Some(bounds_in(places.ok()?)?.high)
         };
         let stalled = self.stalls.look(read, end);
         self.stalls.looked(Instant::now());
@@ -318,17 +318,16 @@ impl Fetcher {
             self.bounds_turn = self.bounds_turn.wrapping_add(1);
             let partition = partition_number(slot.partition);
             let left = until.saturating_duration_since(Instant::now()).min(BOUND_WAIT);
-            let bounds = self.consumer.fetch_watermarks(&slot.topic, partition, left);
-            let (low, high) = match bounds {
-                Ok((low, high)) => (Offset::try_from(low).unwrap_or(0), Offset::try_from(high).unwrap_or(0)),
-                Err(error) => {
-                    tracing::warn!(target: "mailrail_log::kafka", %error, topic = slot.topic, partition, "bounds are unknown");
-                    self.check_bounds = Some(Instant::now() + RETRY_PAUSE);
-                    if left < BOUND_WAIT {
-                        break;
-                    }
-                    continue;
+            let places = self.consumer.fetch_watermarks(&slot.topic, partition, left);
+            let bounds = places.map_err(unavailable).map(bounds_in);
+            let Ok(Some(Bounds { low, high })) = bounds else {
+                let problem = bounds.err().map(|it| it.to_string());
+                tracing::warn!(target: "mailrail_log::kafka", problem, topic = slot.topic, partition, "bounds are unknown");
+                self.check_bounds = Some(Instant::now() + RETRY_PAUSE);
+                if left < BOUND_WAIT {
+                    break;
                 }
+                continue;
             };
             let mut ahead = slot.ahead();
             if ahead.next < low || ahead.next > high {

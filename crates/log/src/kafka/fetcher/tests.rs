@@ -4,6 +4,7 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 
 use super::*;
+use crate::Offset;
 use crate::kafka::producer::Appender;
 use crate::kafka::readers::KafkaReaders;
 use crate::{NewRecord, Reader, Readers};
