@@ -5,11 +5,11 @@ use std::time::Duration;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
+use crate::linger::{Lingering, Noting, Unread};
 
 /// What every connection of a listener needs.
 #[derive(Clone)]
@@ -49,8 +49,10 @@ impl Connection {
     pub(crate) async fn serve(self, stream: TcpStream) {
         // Answers are small and complete: waiting to fill a packet only delays them.
         let _ = stream.set_nodelay(true);
-        let connection =
-            self.protocol.serve_connection(TokioIo::new(stream), TowerToHyperService::new(self.router));
+        let unread = Unread::default();
+        let router = Noting::new(self.router, unread.clone());
+        let stream = TokioIo::new(Lingering::new(stream, unread));
+        let connection = self.protocol.serve_connection(stream, router);
         tokio::pin!(connection);
         tokio::select! {
             result = connection.as_mut() => return log_end(self.name, result),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::http::StatusCode;
 use axum::routing::{get, post};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::accept::{ACCEPT_FAILURES_MAX, Accept, serve_on};
 use crate::connection::Connection;
+use crate::linger::{LINGER_BYTES_MAX, LINGER_MAX};
 use crate::{HEADER_BYTES_MAX, HEADERS_MAX, Limits, serve};
 
 /// A wait that a healthy machine never sees the end of; only there so that a broken test ends.
@@ -41,6 +43,7 @@ fn router() -> Router {
         .route("/quick", get(async || "ok\n"))
         .route("/stuck", get(async || std::future::pending::<()>().await))
         .route("/echo", post(async |body: Bytes| body))
+        .route("/refuse", post(async || (StatusCode::PAYLOAD_TOO_LARGE, "too large\n")))
 }
 
 struct Open {
@@ -195,6 +198,55 @@ async fn an_old_connection_is_closed_between_two_requests() {
     let answer = rest(open.begin(b"GET /quick HTTP/1.1\r\nhost: a\r\n\r\n").await).await;
     assert!(answer.ends_with("ok\n"), "{answer}");
     open.close().await;
+}
+
+/// The head of a request with a body that is refused without being read.
+fn refused(bytes: usize) -> String {
+    format!("POST /refuse HTTP/1.1\r\nhost: a\r\ncontent-length: {bytes}\r\n\r\n")
+}
+
+/// The worst of callers: nothing is read before everything was sent.
+#[tokio::test]
+async fn a_caller_who_sends_a_refused_body_to_its_end_gets_the_answer() {
+    let open = open(limits()).await;
+    for bytes in [2_000, 1_500_000, 16 * 1024 * 1024] {
+        let mut socket = open.begin(refused(bytes).as_bytes()).await;
+        socket.write_all(&vec![b'x'; bytes]).await.expect("all of it is taken");
+        // What was taken in before the answer may have been the whole body: the connection goes on then.
+        socket.shutdown().await.expect("no reset");
+        let answer = rest(socket).await;
+        assert!(answer.starts_with("HTTP/1.1 413 ") && answer.ends_with("too large\n"), "{answer}");
+    }
+    open.close().await;
+}
+
+#[tokio::test]
+async fn what_is_thrown_away_is_bounded() {
+    let open = open(limits()).await;
+    let mut socket = open.begin(refused(usize::MAX >> 1).as_bytes()).await;
+    let piece = vec![b'x'; 1024 * 1024];
+    let mut sent = 0;
+    let sending = async {
+        while socket.write_all(&piece).await.is_ok() {
+            sent += piece.len();
+        }
+    };
+    tokio::time::timeout(LONG, sending).await.expect("it is cut");
+    assert!(sent >= LINGER_BYTES_MAX - piece.len(), "{sent}");
+    open.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_stops_in_a_refused_body_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let mut ours = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connects");
+    let (theirs, _) = listener.accept().await.expect("accepted");
+    let connection = Connection::new(router(), &limits(), CancellationToken::new());
+    ours.write_all(refused(1_000_000).as_bytes()).await.expect("written");
+    let begun = tokio::time::Instant::now();
+    connection.serve(theirs).await;
+    assert!(begun.elapsed() >= LINGER_MAX && begun.elapsed() < LONG, "{:?}", begun.elapsed());
+    assert!(rest(ours).await.starts_with("HTTP/1.1 413 "));
 }
 
 /// Gives what it holds, one after the other, and then only errors.
