@@ -229,7 +229,8 @@ pub(crate) async fn look_at(shared: &Shared, queue: Queue) -> Found {
         })
         .collect();
     let ask = Ask { log: shared.log.as_ref(), timeout: config.log_timeout };
-    let limits = LookLimits { records_max: config.scan_records_max, within: config.scan_timeout };
+    let limits =
+        LookLimits { records_max: config.scan_records_max, within: config.scan_timeout, parked_only: false };
     let _looking = shared.looking.lock().await;
     look(ask, &subjects, limits).await
 }

@@ -11,6 +11,9 @@ use crate::setup_file::{SetupProblem, code};
 /// Code of an event that somebody wrote down to try a filter on, and that cannot be read.
 pub(crate) const INVALID_EVENT: &str = "invalid_event";
 
+/// Code of a tenant that is named and not set up.
+pub(crate) const UNKNOWN_TENANT: &str = "unknown_tenant";
+
 /// A refused or failed request.
 #[derive(Debug)]
 pub(crate) struct Problem {

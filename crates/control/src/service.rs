@@ -20,7 +20,9 @@ use crate::config::Config;
 use crate::dead_letters::{DeadLetters, routes as letters};
 use crate::error::Error;
 use crate::measure::measured;
+use crate::parked::Parked;
 use crate::problem::Problem;
+use crate::request_path::utf8_only;
 use crate::setup_file::UrlCheck;
 use crate::{apply, classes, explain, gauge, mailboxes, pause, resources, secrets, shed, status, why};
 
@@ -41,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) dead_letters: Vec<DeadLetters>,
     /// One look at what waits at a time: the next one waits for it, the log does not serve both.
     pub(crate) looking: Mutex<()>,
+    /// What status found parked.
+    pub(crate) parked: Parked,
     /// One look at a time for why a delivery waits; whoever comes meanwhile is told to come back.
     pub(crate) explaining: Arc<Mutex<()>>,
     /// One change at a time in this process: what was checked is then what is changed.
@@ -90,6 +94,7 @@ impl Service {
             door: metrics.control.door.clone(),
             dead_letters,
             looking,
+            parked: Parked::default(),
             explaining,
             changing,
             setups,
@@ -132,6 +137,7 @@ impl Service {
             )
             .fallback(async || Problem::no_such_path())
             .method_not_allowed_fallback(async || Problem::method_not_allowed())
+            .layer(from_fn(utf8_only))
             .layer(from_fn_with_state(Arc::clone(&shared), operators_only))
             .layer(from_fn_with_state(Arc::clone(&shared), in_time))
             .layer(from_fn(crate::access::never_stored))

@@ -10,6 +10,7 @@ use mailrail_log::{Bounds, Log, LogError};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Pipeline, Topic};
+use crate::parked::ParkedStatus;
 use crate::respond::json;
 use crate::service::Shared;
 
@@ -41,9 +42,11 @@ pub struct PipelineStatus {
     pub pipeline: String,
     /// Events on their way to match.
     pub events: QueueStatus,
-    /// Deliveries on their way to their endpoints. Those that are parked in the journal are not in it; the list of mailboxes
-    /// counts them.
+    /// Deliveries on their way to their endpoints, those that are parked aside.
     pub deliveries: QueueStatus,
+    /// Deliveries that wait in the journal for a time, a limit or their endpoint.
+    #[serde(default)]
+    pub parked: ParkedStatus,
     /// Deliveries that were given up and are still kept.
     pub dead_letters: TopicStatus,
     /// Attempts that are still kept.
@@ -81,8 +84,12 @@ pub struct TopicStatus {
 /// `GET /v1/status`.
 pub(crate) async fn status(State(shared): State<Arc<Shared>>) -> Response {
     let ask = Ask { log: shared.log.as_ref(), timeout: shared.config.log_timeout };
+    let (parked, pipelines) = tokio::join!(
+        shared.parked.now(&shared),
+        futures::future::join_all(shared.config.pipelines.iter().map(|of| ask.pipeline(of)))
+    );
     let pipelines =
-        futures::future::join_all(shared.config.pipelines.iter().map(|of| ask.pipeline(of))).await;
+        pipelines.into_iter().zip(parked).map(|(of, parked)| PipelineStatus { parked, ..of }).collect();
     let store = StoreStatus { seq: shared.directory.seq(), current: shared.directory.is_current() };
     json(&Status { pipelines, store })
 }
@@ -103,7 +110,8 @@ impl Ask<'_> {
             self.topic(&of.dead_letters),
             self.topic(&of.attempts),
         );
-        PipelineStatus { pipeline: of.name.clone(), events, deliveries, dead_letters, attempts }
+        let parked = ParkedStatus::default();
+        PipelineStatus { pipeline: of.name.clone(), events, deliveries, parked, dead_letters, attempts }
     }
 
     async fn queue(self, topic: &Topic, group: &str) -> QueueStatus {

@@ -41,6 +41,8 @@ pub(crate) struct Subject<'a> {
 pub(crate) struct LookLimits {
     pub(crate) records_max: u64,
     pub(crate) within: Duration,
+    /// Only at what is parked: the records of the topic are left out.
+    pub(crate) parked_only: bool,
 }
 
 /// What a mailbox has waiting.
@@ -97,7 +99,10 @@ impl Found {
         for (mailbox, backlog) in journal.fold.backlogs() {
             let parked = journal::owed(backlog);
             let Some(place) = journal::first_place(backlog).filter(|_| parked > 0) else { continue };
-            let Some(oldest) = journal.written_by(place) else { continue };
+            let Some(oldest) = journal.written_by(place) else {
+                self.truncated = true;
+                continue;
+            };
             let waiting = Waiting { depth: parked, oldest, parked, hold: journal::hold(backlog) };
             self.add_waiting(mailbox.as_str().as_bytes(), waiting);
         }
@@ -146,7 +151,7 @@ impl Head {
 pub(crate) async fn look(ask: Ask<'_>, subjects: &[Subject<'_>], limits: LookLimits) -> Found {
     let deadline = Instant::now() + limits.within;
     let mut found = Found::default();
-    let heads = heads(ask, subjects, deadline, &mut found).await;
+    let heads = heads(ask, subjects, limits.parked_only, deadline, &mut found).await;
     if heads.is_empty() {
         return found;
     }
@@ -157,12 +162,13 @@ pub(crate) async fn look(ask: Ask<'_>, subjects: &[Subject<'_>], limits: LookLim
             return found;
         }
     };
-    let lengths: Vec<u64> = heads.iter().flat_map(|head| [head.len(), head.journal_len()]).collect();
+    let records_of = |head: &Head| if limits.parked_only { 0 } else { head.len() };
+    let lengths: Vec<u64> = heads.iter().flat_map(|head| [records_of(head), head.journal_len()]).collect();
     let shares = shares(&lengths, limits.records_max);
     let parts: Vec<_> = heads
         .into_iter()
         .zip(shares.chunks(2))
-        .map(|(head, share)| read(readers.as_ref(), head, [share[0], share[1]], deadline))
+        .map(|(head, share)| read(readers.as_ref(), head, [share[0], share[1]], limits.parked_only, deadline))
         .collect();
     let mut parts = stream::iter(parts).buffer_unordered(PARTITIONS_AT_ONCE);
     while let Some(part) = parts.next().await {
@@ -172,11 +178,19 @@ pub(crate) async fn look(ask: Ask<'_>, subjects: &[Subject<'_>], limits: LookLim
 }
 
 /// The partitions that have something waiting.
-async fn heads(ask: Ask<'_>, subjects: &[Subject<'_>], deadline: Instant, found: &mut Found) -> Vec<Head> {
+async fn heads(
+    ask: Ask<'_>,
+    subjects: &[Subject<'_>],
+    parked_only: bool,
+    deadline: Instant,
+    found: &mut Found,
+) -> Vec<Head> {
+    // Without a position the whole journal is read, which shows nothing as parked that is not: it may be believed at once.
+    let asks = if parked_only { 1 } else { NO_POSITION_ASKS };
     let questions: Vec<_> = subjects
         .iter()
         .flat_map(|subject| {
-            (0..subject.topic.partitions).map(move |partition| head(ask, *subject, partition))
+            (0..subject.topic.partitions).map(move |partition| head_within(ask, *subject, partition, asks))
         })
         .collect();
     let mut answers = stream::iter(questions).buffer_unordered(QUESTIONS_AT_ONCE);
@@ -199,8 +213,13 @@ async fn heads(ask: Ask<'_>, subjects: &[Subject<'_>], deadline: Instant, found:
 
 /// Where the group is in a partition, and where that and its journal end.
 pub(crate) async fn head(ask: Ask<'_>, subject: Subject<'_>, partition: u32) -> Result<Head, String> {
+    head_within(ask, subject, partition, NO_POSITION_ASKS).await
+}
+
+/// The same, and a group that says that it never committed is asked `asks` times, where that may be wrong.
+async fn head_within(ask: Ask<'_>, subject: Subject<'_>, partition: u32, asks: u32) -> Result<Head, String> {
     let Subject { topic: Topic { name: topic, .. }, group, journal } = subject;
-    let asks = if ask.log.never_committed_is_certain() { 1 } else { NO_POSITION_ASKS };
+    let asks = if ask.log.never_committed_is_certain() { 1 } else { asks };
     let mut committed = None;
     for asked in 0..asks {
         if asked > 0 {
@@ -243,7 +262,13 @@ fn shares(lengths: &[u64], total: u64) -> Vec<u64> {
 }
 
 /// Reads as many records of a partition, and entries of its journal, as `shares` says. Bodies are not looked at.
-async fn read(readers: &dyn Readers, head: Head, shares: [u64; 2], deadline: Instant) -> Found {
+async fn read(
+    readers: &dyn Readers,
+    head: Head,
+    shares: [u64; 2],
+    parked_only: bool,
+    deadline: Instant,
+) -> Found {
     let mut found = Found { answered: true, ..Found::default() };
     let [left, entries] = shares;
     // The journal first: what is parked there counts as parked, also where it is not committed yet.
@@ -256,6 +281,9 @@ async fn read(readers: &dyn Readers, head: Head, shares: [u64; 2], deadline: Ins
         // One record for each place that is dated: they cost nothing beside the entries.
         journal.date(readers, at, head.partition, &mut Budget { left: u64::MAX, deadline }).await;
         found.add_parked(&journal);
+    }
+    if parked_only {
+        return found;
     }
     let part = Part { topic: &head.topic, partition: head.partition };
     let mut budget = Budget { left, deadline };

@@ -17,6 +17,7 @@ mod error;
 pub mod forward;
 pub mod payloads;
 pub mod play;
+mod print;
 pub mod receiver;
 pub mod setup;
 pub mod show;

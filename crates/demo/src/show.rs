@@ -13,6 +13,7 @@ use crate::books::{Books, Claims, Pipeline, Statement, settle};
 use crate::forward::{Forward, WAVE_EVERY};
 use crate::payloads::{Origin, Payloads};
 use crate::play::{Play, Played};
+use crate::print::print_line;
 use crate::receiver::{Receipt, Receiver, ReceiverHandle, ReceiverReport, ReceiverSettings, line};
 use crate::setup::{self, Setup};
 
@@ -43,8 +44,7 @@ impl Demo {
         let mut settings = ReceiverSettings::new(setup.receiver_endpoints());
         if print {
             let bars = bars.clone();
-            settings.on_receipt =
-                Some(Arc::new(move |receipt| bars.suspend(|| println!("{}", line(receipt)))));
+            settings.on_receipt = Some(Arc::new(move |receipt| bars.suspend(|| print_line(&line(receipt)))));
         }
         let receiver = Receiver::start(listener, settings)?;
         let spinner = bars.add(ProgressBar::new_spinner().with_message("getting payloads"));

@@ -12,6 +12,7 @@ use mailrail_telemetry::Metrics;
 use mailrail_types::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use crate::private;
 use crate::settings::Settings;
 use crate::settings::backends::{KafkaSettings, LogKind};
 use crate::topics::Topics;
@@ -87,11 +88,12 @@ pub(crate) fn open_log(settings: &Settings) -> Result<Arc<dyn Log>> {
     match settings.log.kind {
         LogKind::Local => {
             let folder = &settings.log.path;
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("folder {} cannot be made", folder.display()))?;
+            private::folder(folder).with_context(|| format!("folder {} cannot be made", folder.display()))?;
+            let file = folder.join(LOCAL_LOG_FILE);
+            private::file(&file).with_context(|| format!("{} cannot be made", file.display()))?;
             let options =
                 LocalOptions { record_bytes_max: record_bytes_max(settings), ..LocalOptions::default() };
-            Ok(Arc::new(LocalLog::open_with(&folder.join(LOCAL_LOG_FILE), options)?))
+            Ok(Arc::new(LocalLog::open_with(&file, options)?))
         }
         LogKind::Kafka => {
             Ok(Arc::new(KafkaLog::connect(kafka_config(&settings.log.kafka, record_bytes_max(settings)))?))

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::assemble::Parts;
 use crate::cli::DevArgs;
 use crate::roles::{self, Running};
-use crate::say::say;
+use crate::say::{print, say};
 use crate::settings::{Role, SecretText, Settings, environment};
-use crate::{demo, shutdown};
+use crate::{demo, private, shutdown};
 
 /// What `dev` logs unless settings say otherwise: its output is for a person in front of it.
 const DEV_FILTER: &str = "warn";
@@ -45,15 +45,12 @@ pub(crate) async fn run(args: DevArgs) -> Result<()> {
     let ended = running.wait().await;
     let line = outcome?;
     ended?;
-    if args.exit {
-        println!("{line}");
-    }
-    Ok(())
+    if args.exit { print(&format!("{line}\n")) } else { Ok(()) }
 }
 
 fn settings(args: &DevArgs) -> Result<Settings> {
     let data = &args.data;
-    std::fs::create_dir_all(data).with_context(|| format!("folder {} cannot be made", data.display()))?;
+    private::folder(data).with_context(|| format!("folder {} cannot be made", data.display()))?;
     let mut base = Settings::dev(data);
     DEV_FILTER.clone_into(&mut base.logs.filter);
     let mut settings = base.overlaid(args.config.as_deref(), environment())?;

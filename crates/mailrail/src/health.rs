@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::cli::RoleArgs;
+use crate::say::print;
 use crate::settings::{Settings, environment};
 
 /// Most bytes of an answer.
@@ -56,8 +57,7 @@ pub(crate) async fn run(args: HealthArgs) -> Result<()> {
     if !status.is_success() {
         bail!("not ready: {}", reasons(status, &body));
     }
-    println!("{}", if args.live { "alive" } else { "ready" });
-    Ok(())
+    print(if args.live { "alive\n" } else { "ready\n" })
 }
 
 /// Where a process of this machine is asked that listens on `listen`: one that listens everywhere is here, too.

@@ -1,5 +1,8 @@
 //! The binary: roles as subcommands, settings, command line. Wiring only; what a role does is in its crate.
 
+// They panic when nobody reads any more or a disk is full: see `say`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod admin;
 mod assemble;
 mod cli;
@@ -10,6 +13,7 @@ mod docs;
 mod health;
 mod metrics_page;
 mod prepare;
+mod private;
 mod roles;
 mod say;
 mod settings;
@@ -27,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 
 use assemble::Parts;
 use cli::{Cli, Command, RoleArgs};
-use say::say;
-use settings::{Role, Settings};
+use say::{print, say};
+use settings::{Role, Settings, SettingsError};
 
 /// Every event is a few dozen short-lived pieces of memory, made on one thread and freed on another.
 #[global_allocator]
@@ -47,7 +51,10 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            say(&format!("error: {error:#}"));
+            match error.downcast_ref::<SettingsError>() {
+                Some(settings) => say(&settings.report()),
+                None => say(&format!("error: {error:#}")),
+            }
             ExitCode::FAILURE
         }
     }
@@ -76,10 +83,7 @@ async fn run(command: Command) -> Result<ExitCode> {
             shutdown::on_signal(stop.clone())?;
             Ok(mailrail_demo::receiver::run(args.into(), stop).await?)
         }
-        Command::Docs(args) => {
-            print!("{}", docs::page(args.page)?);
-            Ok(())
-        }
+        Command::Docs(args) => print(&docs::page(args.page)?),
         Command::Prepare(args) => return Ok(prepare::run(args).await),
         Command::Health(args) => health::run(args).await,
         // Answered before a runtime was started.

@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::assemble::{encryption_key, open_log, patiently};
 use crate::cli::RoleArgs;
-use crate::settings::{Settings, environment};
+use crate::say::{print, say};
+use crate::settings::{Settings, SettingsError, environment};
 use crate::shutdown;
 use crate::topics::Topics;
 
@@ -76,7 +77,7 @@ impl Trouble {
 pub(crate) async fn run(args: PrepareArgs) -> ExitCode {
     let troubles = prepare(&args).await;
     for Trouble { code, detail, .. } in &troubles {
-        eprintln!("error[{code}]: {detail}");
+        say(&format!("error[{code}]: {detail}"));
     }
     match troubles.iter().all(|it| it.passes) {
         _ if troubles.is_empty() => ExitCode::SUCCESS,
@@ -88,7 +89,7 @@ pub(crate) async fn run(args: PrepareArgs) -> ExitCode {
 async fn prepare(args: &PrepareArgs) -> Vec<Trouble> {
     let settings = match read(args) {
         Ok(settings) => settings,
-        Err(trouble) => return vec![trouble],
+        Err(error) => return vec![Trouble::new(SettingsError::CODE, error.detail())],
     };
     let _logs = init_logs(settings.logs.options(), &Metrics::new().logs);
     let stop = CancellationToken::new();
@@ -101,23 +102,35 @@ async fn prepare(args: &PrepareArgs) -> Vec<Trouble> {
         tokio::time::sleep(wait).await;
         enough.cancel();
     });
-    let (topics, store, ()) = tokio::join!(
+    let (topics, store, redis) = tokio::join!(
         prepare_topics(&settings, &stop),
         prepare_store(&settings, &stop),
         look_at_redis(&settings)
     );
     let topics = topics.map_err(|error| Trouble::of_log(&error));
     let store = store.map_err(|error| Trouble::of_store(&error));
-    [topics, store].into_iter().filter_map(Result::err).collect()
+    let (mut said, mut troubles) = (String::new(), Vec::new());
+    for outcome in [topics, store] {
+        match outcome {
+            Ok(line) => said.push_str(&line),
+            Err(trouble) => troubles.push(trouble),
+        }
+    }
+    said.extend(redis);
+    if let Err(error) = print(&said) {
+        troubles.push(Trouble::new("output_unwritable", format!("{error:#}")));
+    }
+    troubles
 }
 
-fn read(args: &PrepareArgs) -> Result<Settings, Trouble> {
-    let read = Settings::load(args.role.config.as_deref(), environment());
-    let checked = read.and_then(|settings| settings.validate_prepare().map(|()| settings));
-    checked.map_err(|error| Trouble::new("settings_invalid", error.to_string()))
+fn read(args: &PrepareArgs) -> Result<Settings, SettingsError> {
+    let settings = Settings::load(args.role.config.as_deref(), environment())?;
+    settings.validate_prepare()?;
+    Ok(settings)
 }
 
-async fn prepare_topics(settings: &Settings, stop: &CancellationToken) -> anyhow::Result<()> {
+/// Makes the topics and gives the line that says so.
+async fn prepare_topics(settings: &Settings, stop: &CancellationToken) -> anyhow::Result<String> {
     let log = open_log(settings)?;
     let specs = Topics::named(settings).specs(settings);
     let transient = |error: &LogError| matches!(error, LogError::Unavailable(_));
@@ -125,25 +138,27 @@ async fn prepare_topics(settings: &Settings, stop: &CancellationToken) -> anyhow
     log.close(CLOSE_WAIT).await;
     done?;
     let names: Vec<&str> = specs.iter().map(|it| it.name.as_str()).collect();
-    println!("topics: as the settings say: {}", names.join(", "));
-    Ok(())
+    Ok(format!("topics: as the settings say: {}\n", names.join(", ")))
 }
 
-async fn prepare_store(settings: &Settings, stop: &CancellationToken) -> anyhow::Result<()> {
+/// Migrates the store and gives the line that says so.
+async fn prepare_store(settings: &Settings, stop: &CancellationToken) -> anyhow::Result<String> {
     let key = encryption_key(settings)?;
     let transient = |error: &StoreError| matches!(error, StoreError::Unavailable(_));
     let store = patiently("store", stop, transient, || Store::open(&settings.store.url, key.clone())).await?;
     store.close().await;
-    println!("store: migrated: {}", settings.store.public_url());
-    Ok(())
+    Ok(format!("store: migrated: {}\n", settings.store.public_url()))
 }
 
-/// Says what Redis does when it is full. Nothing fails by it: it need not be there.
-async fn look_at_redis(settings: &Settings) {
+/// Gives the line of what Redis does when it is full, or warns of it. Nothing fails by it: it need not be there.
+async fn look_at_redis(settings: &Settings) -> Option<&'static str> {
     match warning_of_redis(settings).await {
-        Some((code, text)) => eprintln!("warning[{code}]: {text}"),
-        None if settings.limits.redis.is_empty() => println!("redis: none; each process counts for itself"),
-        None => println!("redis: there, and keeps its keys"),
+        Some((code, text)) => {
+            say(&format!("warning[{code}]: {text}"));
+            None
+        }
+        None if settings.limits.redis.is_empty() => Some("redis: none; each process counts for itself\n"),
+        None => Some("redis: there, and keeps its keys\n"),
     }
 }
 

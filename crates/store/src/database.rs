@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::any::{AnyPoolOptions, AnyRow, install_default_drivers};
 use sqlx::{Any, AnyPool, AssertSqlSafe, Row, Transaction};
 
-use crate::Error;
+use crate::{Error, address};
 
 /// Connections of one process. Roles read from memory, so few queries run at once; Postgres gives about 100 in all.
 const POOL_SIZE: u32 = 8;
@@ -40,18 +40,12 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Connects. `url` is `postgres://…` (or `postgresql://…`), or `sqlite:PATH` (created when missing).
+    /// Connects. `url` is `postgres://…` (or `postgresql://…`), or `sqlite:PATH` (created when missing, for its owner alone).
     pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
         install_default_drivers();
-        let (dialect, url) = match url.split_once(':') {
-            Some(("postgres" | "postgresql", _)) => (Dialect::Postgres, url.to_owned()),
-            Some(("sqlite", path)) => (Dialect::Sqlite, sqlite_url(path)?),
-            _ => {
-                return Err(Error::Url(
-                    "the store's address must start with 'postgres://' or 'sqlite:'".to_owned(),
-                ));
-            }
-        };
+        // First: an address that is none makes no file.
+        let (dialect, address) = address::of(url)?;
+        address::make_private(url);
         let set_up = session(dialect);
         let pool = AnyPoolOptions::new()
             .max_connections(POOL_SIZE)
@@ -60,7 +54,7 @@ impl Database {
                 let set_up = set_up.clone();
                 Box::pin(async move { sqlx::raw_sql(AssertSqlSafe(set_up)).execute(conn).await.map(|_| ()) })
             })
-            .connect(&url)
+            .connect(&address)
             .await?;
         Ok(Self { pool, dialect })
     }
@@ -129,22 +123,6 @@ impl Database {
     }
 }
 
-/// Percent-encodes what a URL would take for its own; sqlx decodes it again.
-fn sqlite_url(path: &str) -> Result<String, Error> {
-    let path = path.strip_prefix("//").unwrap_or(path);
-    if path.is_empty() || path == ":memory:" {
-        // Each connection of a pool would get its own empty database.
-        return Err(Error::Url("the store's address names no file: write 'sqlite:PATH'".to_owned()));
-    }
-    if path.contains('?') {
-        return Err(Error::Url(
-            "the store's address takes no parameters: write 'sqlite:PATH' without '?'".to_owned(),
-        ));
-    }
-    let path = path.replace('%', "%25").replace('#', "%23").replace(' ', "%20");
-    Ok(format!("sqlite:{path}?mode=rwc"))
-}
-
 /// What every new connection runs first.
 fn session(dialect: Dialect) -> String {
     let (statement, idle) = (STATEMENT_TIMEOUT.as_millis(), IDLE_TRANSACTION_TIMEOUT.as_millis());
@@ -182,15 +160,6 @@ pub(crate) fn unsigned(row: &AnyRow, column: &str) -> Result<u64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sqlite_addresses_are_read_and_refused() {
-        assert_eq!(sqlite_url("a b#%.db").as_deref(), Ok("sqlite:a%20b%23%25.db?mode=rwc"));
-        assert_eq!(sqlite_url("///var/x.db").as_deref(), Ok("sqlite:/var/x.db?mode=rwc"));
-        for bad in ["", "//", ":memory:", "x.db?mode=ro"] {
-            assert!(matches!(sqlite_url(bad), Err(Error::Url(_))), "{bad:?}");
-        }
-    }
 
     #[tokio::test]
     async fn every_sqlite_connection_is_durable_and_checks_references() {

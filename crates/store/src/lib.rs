@@ -14,6 +14,7 @@
 //! **Boundary**: the only crate that imports `sqlx`. One text of each query serves both databases; what differs is in
 //! `database`.
 
+mod address;
 mod change;
 mod check;
 mod database;
@@ -32,6 +33,7 @@ mod token;
 mod view;
 mod write;
 
+pub use address::check_url;
 pub use change::{Change, ChangeKind, ChangeOp};
 pub use directory::Directory;
 pub use error::{Error, SetupError};

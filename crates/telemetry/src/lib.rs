@@ -11,7 +11,7 @@ mod metrics;
 mod traces;
 
 pub use extreme::{Extreme, Part};
-pub use logs::{LogFormat, LogOptions, Logs, flush_logs, init_logs, surface, trace_id};
+pub use logs::{LogFormat, LogOptions, Logs, filter_problem, flush_logs, init_logs, surface, trace_id};
 #[doc(hidden)]
 pub use mailrail_types::Delivery;
 pub use metrics::{

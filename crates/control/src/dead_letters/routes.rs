@@ -16,10 +16,10 @@ use super::letters::PAGE_MAX;
 use super::shapes::{FilterParts, ReplayRequest};
 use super::{DeadLetters, Trouble};
 use crate::access::Actor;
-use crate::problem::Problem;
+use crate::problem::{Problem, UNKNOWN_TENANT};
 use crate::respond::{json, read_body};
 use crate::service::Shared;
-use crate::setup_file::parse_json;
+use crate::setup_file::{code, parse_json};
 
 /// Which of them. Several reasons or ids are separated by commas.
 #[derive(Debug, Deserialize)]
@@ -169,6 +169,7 @@ pub(crate) async fn order(
         let path = error.path().to_string();
         Problem::invalid_request(format!("{path}: {}", error.into_inner()))
     })?;
+    known(&shared, &request.filter)?;
     let status = all.order(&request, &actor.0, false).await?;
     tracing::info!(
         target: "audit", actor = &*actor.0, action = "order_replay", replay = status.id, again = status.again,
@@ -214,6 +215,25 @@ pub(crate) async fn cancel(
     let status = all.cancel(&id, &actor.0).await?;
     tracing::info!(target: "audit", actor = &*actor.0, action = "cancel_replay", replay = status.id, "replay cancelled");
     Ok(json(&status))
+}
+
+/// Refuses to put letters back for a tenant or an endpoint that is not set up: it is a typing error, or was deleted, and what is put back
+/// for it would be cancelled. Lists and counts look at such letters all the same. Nothing is refused on a view that may be old.
+fn known(shared: &Shared, filter: &FilterParts) -> Result<(), Problem> {
+    let filter = filter.parse()?;
+    let Some(id) = filter.tenant.as_ref().filter(|_| shared.directory.is_current()) else { return Ok(()) };
+    let Some(tenant) = shared.directory.tenant(id) else {
+        let detail =
+            format!("there is no tenant '{id}': name one that is set up, as GET /v1/tenants lists them");
+        return Err(Problem::invalid_value(UNKNOWN_TENANT, "tenant", detail));
+    };
+    match &filter.endpoint {
+        Some(endpoint) if !tenant.endpoints.contains_key(endpoint) => {
+            let detail = format!("tenant '{id}' has no endpoint '{endpoint}': name one of those that it has");
+            Err(Problem::invalid_value(code::UNKNOWN_ENDPOINT, "endpoint", detail))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn pick<'a>(shared: &'a Shared, pipeline: Option<&str>) -> Result<&'a DeadLetters, Problem> {

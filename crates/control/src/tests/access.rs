@@ -50,6 +50,13 @@ async fn n15_every_refusal_is_a_problem_with_a_code() {
     assert_eq!(setting.get("/v1/tenants/acme/nonsense").await.code(), "not_found");
     assert_eq!(setting.get("/v1/tenants/acme").await.code(), "not_found");
     assert_eq!(setting.get("/v1/tenants/A%20B").await.code(), "not_found");
+    for path in ["/v1/tenants/%ff", "/v1/dead-letters/a%C3", "/v1/tenants/a/endpoints/%80/pause", "/%FE"] {
+        for method in [Method::GET, Method::DELETE, Method::PATCH] {
+            let answer = setting.call(method, path, Body::empty()).await;
+            let refused = (answer.status, answer.code());
+            assert_eq!(refused, (StatusCode::BAD_REQUEST, "invalid_request".to_owned()), "{path}");
+        }
+    }
     assert_eq!(
         setting.call(Method::DELETE, "/v1/tenants/acme/keys/x", Body::empty()).await.code(),
         "not_found"

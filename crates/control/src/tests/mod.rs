@@ -148,12 +148,12 @@ impl Setting {
         self.call(Method::GET, path, Body::empty()).await
     }
 
-    async fn apply(&self, body: &Value) -> Answer {
+    pub(crate) async fn apply(&self, body: &Value) -> Answer {
         self.call(Method::POST, "/v1/apply", body.to_string()).await
     }
 }
 
-fn document() -> Value {
+pub(crate) fn document() -> Value {
     json!({ "version": 1, "tenants": [{
         "id": "acme",
         "name": "Acme Inc",

@@ -79,6 +79,46 @@ async fn what_the_snapshot_says_is_counted_and_dated() {
     assert_eq!(item(&list(&it).await, "main")["depth"], 5, "from the snapshot on nothing is missed");
 }
 
+/// What is parked is in the status, beside what is not read yet, with what it waits for.
+#[tokio::test]
+async fn a_status_says_what_is_parked_and_never_zero_for_unknown() {
+    let parked =
+        async |it: &Journaled| it.setting.get("/v1/status").await.json()["pipelines"][0]["parked"].take();
+    let it = Journaled::start().await;
+    for n in 0..3 {
+        let after = u64::checked_sub(n, 1);
+        it.deliver(&delivery("main", n)).await;
+        it.write(park("main", n, after, hold(HoldReason::BehindHead, 0)), Some(&delivery("main", n))).await;
+    }
+    it.write(tried("main", 0, 2, hour_ahead()), None).await;
+    it.write(park("other", 7, None, hold(HoldReason::Paused, 1)), Some(&delivery("other", 7))).await;
+    it.commit(3, &[], None).await;
+    it.deliver(&delivery("other", 8)).await;
+    let status = parked(&it).await;
+    assert_eq!((&status["records"], &status["mailboxes"]), (&json!(4), &json!(2)), "{status}");
+    assert_eq!(status["held"], json!({ "backoff": 1, "paused": 1 }), "{status}");
+    assert_eq!((&status["truncated"], &status["topic"]), (&json!(false), &json!(JOURNAL)), "{status}");
+    assert!(status["oldest_seconds"].as_u64().is_some_and(|age| age < 600), "{status}");
+    let whole = it.setting.get("/v1/status").await.json();
+    assert_eq!(whole["pipelines"][0]["deliveries"]["waiting"], 1, "{whole}");
+
+    let it = Journaled::with(|config| config.scan_records_max = 1).await;
+    it.write(park("main", 0, None, hold(HoldReason::Backoff, 1)), Some(&delivery("main", 0))).await;
+    let status = parked(&it).await;
+    assert_eq!(
+        (&status["truncated"], &status["records"]),
+        (&json!(true), &json!(0)),
+        "a lower bound: {status}"
+    );
+
+    let it = Journaled::start().await;
+    it.write(park("main", 0, None, hold(HoldReason::Backoff, 1)), Some(&delivery("main", 0))).await;
+    it.append(JOURNAL, &key("main"), "\u{7f}nothing".into()).await;
+    let status = parked(&it).await;
+    assert_eq!((&status["records"], &status["oldest_seconds"]), (&Value::Null, &Value::Null), "{status}");
+    assert!(status["error"].as_str().is_some_and(|error| error.contains("cannot be read")), "{status}");
+}
+
 /// Entries of an owner that lost the partition say nothing.
 #[tokio::test]
 async fn what_a_former_owner_writes_is_not_counted() {

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use http::{Method, StatusCode};
 use mailrail_types::{
-    CancelReason, DeadReason, Delivery, HoldReason, Outcome, RetryReason, TenantId, Timestamp,
+    CancelReason, DeadReason, Delivery, ErrorCode, HoldReason, Outcome, RetryReason, TenantId, Timestamp,
 };
 use serde_json::{Value, json};
 
@@ -160,6 +160,39 @@ async fn an_end_is_told_from_the_attempts() {
     }
     it.deliver(&delivery("main", 1)).await;
     has(&why(&it, &delivery("main", 1)).await, &[("state", json!("running")), ("ended_at_ms", Value::Null)]);
+}
+
+/// N11: an attempt without an answer says why there was none, and one that was cut says what cut it.
+#[tokio::test]
+async fn n11_the_last_attempts_error_is_told() {
+    let it = Journaled::start().await;
+    for (n, error, status) in [
+        (0, Some(ErrorCode::ConnectFailed), None),
+        (1, Some(ErrorCode::Timeout), Some(200)),
+        (2, None, Some(503)),
+    ] {
+        let of = delivery("main", n);
+        let again = Outcome::Retry { due: Timestamp(7_000), reason: RetryReason::ServerError };
+        let mut tried = attempt(&of, 1, again, status);
+        tried.result.error = error;
+        it.try_it(&tried).await;
+        let error = error.map_or(Value::Null, |error| json!(error.code()));
+        has(&why(&it, &of).await, &[("last_status", json!(status)), ("last_error", error)]);
+    }
+
+    // The journal knows of one more attempt than the records that were found: that one's error is not known.
+    let of = delivery("other", 0);
+    it.deliver(&of).await;
+    it.write(park("other", 0, None, hold(HoldReason::Slow, 0)), Some(&of)).await;
+    let again = Outcome::Retry { due: Timestamp(7_000), reason: RetryReason::NoAnswer };
+    let mut tried_once = attempt(&of, 1, again, None);
+    tried_once.result.error = Some(ErrorCode::TlsError);
+    it.try_it(&tried_once).await;
+    it.write(tried("other", 0, 2, hour_ahead()), None).await;
+    has(
+        &why(&it, &of).await,
+        &[("attempts", json!(2)), ("last_status", json!(503)), ("last_error", Value::Null)],
+    );
 }
 
 /// Between its attempt and its entry in the journal only the attempt tells.

@@ -17,6 +17,7 @@ pub(super) fn conclude(delivery: &DeliveryId, tenant: &TenantId, found: &Found, 
         ended_at_ms: None,
         attempts: None,
         last_status: None,
+        last_error: None,
         before: None,
         head: None,
         mailbox: None,
@@ -66,12 +67,15 @@ impl Why {
         if self.attempts.is_none_or(|known| history.attempts > known) {
             self.attempts = Some(history.attempts);
             self.last_status = history.last_status;
+            // That is of an attempt before this one.
+            self.last_error = None;
         }
     }
 
     fn tried(&mut self, attempt: &Attempt) {
         self.attempts = Some(attempt.number);
         self.last_status = attempt.result.status;
+        self.last_error = attempt.result.error.map(|error| error.code().to_owned());
         self.endpoint = Some(attempt.endpoint.to_string());
         self.event = Some(attempt.event.to_string());
     }

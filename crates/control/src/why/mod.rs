@@ -54,6 +54,10 @@ pub struct Why {
     pub attempts: Option<u32>,
     /// HTTP status of the last of them, when there was an answer.
     pub last_status: Option<u16>,
+    /// Of the last of them, code of why there was no answer, or why it was not read to its end: such as `connect_failed`, `tls_error` or
+    /// `timeout`. `null` when there was a whole answer, or the record of the attempt was not found.
+    #[serde(default)]
+    pub last_error: Option<String>,
     /// Deliveries of its mailbox that go before it; `null` when it has ended, or they were not counted within the limits.
     pub before: Option<u64>,
     /// The delivery that all of its mailbox waits for.

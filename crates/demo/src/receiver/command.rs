@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Behaviour, Receiver, ReceiverEndpoint, ReceiverSettings, json_order, line};
 use crate::Error;
+use crate::print::print_line;
 
 /// Arguments of `mailrail receiver`.
 #[derive(Clone)]
@@ -54,10 +55,10 @@ pub async fn run(args: ReceiverArgs, stop: CancellationToken) -> Result<(), Erro
     settings.order_of = Some(json_order("key", "seq"));
     settings.journal = args.journal;
     if args.print {
-        settings.on_receipt = Some(std::sync::Arc::new(|receipt| println!("{}", line(receipt))));
+        settings.on_receipt = Some(std::sync::Arc::new(|receipt| print_line(&line(receipt))));
     }
     let receiver = Receiver::start(listener, settings)?;
-    println!("{LISTENS_ON}http://{}", receiver.addr());
+    print_line(&format!("{LISTENS_ON}http://{}", receiver.addr()));
     stop.cancelled().await;
     receiver.stop().await;
     Ok(())

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::Output;
 use super::access::ControlArgs;
+use crate::say::print;
 
 /// Most bytes of a set-up file: what the control API takes.
 const FILE_MAX_BYTES: u64 = 8 * 1024 * 1024;
@@ -55,18 +56,13 @@ pub(crate) struct ApplyArgs {
 /// When the file or the control API refuses: the text lists every problem as `file:line: …`.
 pub(crate) async fn run(args: ApplyArgs) -> Result<()> {
     if args.print_schema {
-        println!("{:#}", setup_file::setup_schema());
-        return Ok(());
+        return print(&format!("{:#}\n", setup_file::setup_schema()));
     }
     let file = args.file.as_deref().context("name a set-up file with --file")?;
     let text = read_file(file)?;
     let options = Options { prune: args.prune, dry_run: args.dry_run };
     let answer = apply_text(&args.control.client()?, file, &text, options).await?;
-    match args.output {
-        Output::Json => println!("{answer:#}"),
-        Output::Text => print!("{}", shown(&answer, file)?),
-    }
-    Ok(())
+    args.output.print(&answer, |answer| shown(answer, file))
 }
 
 /// How a file is applied.

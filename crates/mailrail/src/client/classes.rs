@@ -70,11 +70,7 @@ pub(crate) struct SetArgs {
 /// When the control API does not answer or refuses.
 pub(crate) async fn run(args: ClassesArgs) -> Result<()> {
     let answer = answer(&args.control.client()?, &args.command).await?;
-    match args.output {
-        Output::Json => println!("{answer:#}"),
-        Output::Text => print!("{}", shown(&answer)?),
-    }
-    Ok(())
+    args.output.print(&answer, shown)
 }
 
 /// Carries the command out and gives the API's answer; nothing after a deletion.

@@ -58,11 +58,7 @@ pub(crate) struct Named {
 /// When the control API does not answer or refuses.
 pub(crate) async fn run(args: EndpointsArgs) -> Result<()> {
     let answer = answer(&args.control.client()?, &args.command).await?;
-    match args.output {
-        Output::Json => println!("{answer:#}"),
-        Output::Text => print!("{}", shown(&answer)?),
-    }
-    Ok(())
+    args.output.print(&answer, shown)
 }
 
 /// Carries the command out and gives the API's answer: a list, or the endpoint as it is now.

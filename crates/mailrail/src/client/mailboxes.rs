@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::Output;
 use super::access::ControlArgs;
+use super::unknown;
 use super::when::when;
 
 const PATH: &str = "/v1/mailboxes";
@@ -48,12 +49,12 @@ pub(crate) enum QueueName {
 /// # Errors
 /// When the control API does not answer or refuses.
 pub(crate) async fn run(args: MailboxesArgs) -> Result<()> {
-    let answer = args.control.client()?.get(&path(args.queue, args.tenant.as_deref(), args.limit)).await?;
-    match args.output {
-        Output::Json => println!("{answer:#}"),
-        Output::Text => print!("{}", shown(&answer)?),
+    let (api, tenant) = (args.control.client()?, args.tenant.as_deref());
+    let answer = api.get(&path(args.queue, tenant, args.limit)).await?;
+    if answer["mailboxes"] == 0 {
+        unknown::warn(&api, tenant, None).await;
     }
-    Ok(())
+    args.output.print(&answer, shown)
 }
 
 pub(super) fn path(queue: QueueName, tenant: Option<&str>, limit: u16) -> String {

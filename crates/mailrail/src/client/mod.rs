@@ -12,8 +12,14 @@ mod segment;
 pub(crate) mod send;
 pub(crate) mod shed;
 pub(crate) mod status;
+mod unknown;
 mod when;
 pub(crate) mod why;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::say::print;
 
 pub(crate) use apply::ApplyArgs;
 pub(crate) use classes::ClassesArgs;
@@ -33,6 +39,19 @@ pub(crate) enum Output {
     Text,
     /// For programs: the API's answer as it is.
     Json,
+}
+
+impl Output {
+    /// Prints an answer: as it is, or as the text that `shown` makes of it.
+    ///
+    /// # Errors
+    /// When the answer is not what it should be, or cannot be written.
+    pub(crate) fn print(self, answer: &Value, shown: impl FnOnce(&Value) -> Result<String>) -> Result<()> {
+        match self {
+            Output::Json => print(&format!("{answer:#}\n")),
+            Output::Text => print(&shown(answer)?),
+        }
+    }
 }
 
 #[cfg(test)]

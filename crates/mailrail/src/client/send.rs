@@ -11,6 +11,7 @@ use mailrail_egress::operator::{ApiClient, ApiError};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::Output;
+use crate::say::print;
 
 /// Most bytes of data that are read: far above every ingest's limit, which answers with its own.
 const DATA_MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -46,7 +47,7 @@ pub(crate) struct SendArgs {
     /// Ordering key: events with the same key stay in order
     #[arg(long, value_name = "KEY")]
     pub(crate) partition_key: Option<String>,
-    /// A further attribute; may be given several times
+    /// A further attribute, whose name has 1 to 20 of a-z and 0-9; may be given several times
     #[arg(long = "extension", value_name = "NAME=VALUE", value_parser = extension)]
     pub(crate) extensions: Vec<(String, String)>,
     /// Media type of the data
@@ -78,13 +79,13 @@ pub(crate) async fn run(args: SendArgs) -> Result<()> {
     let answer =
         client.send(Method::POST, "/v1/events", headers, data.into()).await.map_err(|e| unsent(&e, &id))?;
     match args.output {
-        Output::Json => println!("{answer}"),
-        Output::Text => println!(
-            "{}",
-            answer.get("id").and_then(|id| id.as_str()).context("the answer of ingest has no id")?
-        ),
+        // One line for each event: they may be many, and go into one file.
+        Output::Json => print(&format!("{answer}\n")),
+        Output::Text => {
+            let id = answer.get("id").and_then(|id| id.as_str());
+            print(&format!("{}\n", id.context("the answer of ingest has no id")?))
+        }
     }
-    Ok(())
 }
 
 /// Codes after which nobody knows whether the event was taken: the log did not acknowledge, or the answer was lost on its

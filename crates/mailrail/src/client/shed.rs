@@ -77,11 +77,7 @@ impl FromStr for Rule {
 /// When the control API does not answer or refuses.
 pub(crate) async fn run(args: ShedArgs) -> Result<()> {
     let answer = answer(&args.control.client()?, &args.command).await?;
-    match args.output {
-        Output::Json => println!("{answer:#}"),
-        Output::Text => print!("{}", shown(&answer)?),
-    }
-    Ok(())
+    args.output.print(&answer, shown)
 }
 
 /// Carries the command out and gives the API's answer: the rules as they are afterwards.

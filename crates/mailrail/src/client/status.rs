@@ -1,9 +1,11 @@
 //! `mailrail status`: what waits, per pipeline.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use mailrail_control::{QueueStatus, Status, TopicStatus};
+use mailrail_control::{ParkedStatus, QueueStatus, Status, TopicStatus};
+use serde::Deserialize as _;
 
 use super::Output;
 use super::access::ControlArgs;
@@ -24,14 +26,9 @@ pub(crate) struct StatusArgs {
 /// When the control API does not answer or refuses.
 pub(crate) async fn run(args: StatusArgs) -> Result<()> {
     let answer = args.control.client()?.get("/v1/status").await?;
-    match args.output {
-        Output::Json => println!("{answer:#}"),
-        Output::Text => {
-            let status: Status = serde_json::from_value(answer).context("the answer of the control API")?;
-            print!("{}", shown(&status)?);
-        }
-    }
-    Ok(())
+    args.output.print(&answer, |answer| {
+        shown(&Status::deserialize(answer).context("the answer of the control API")?)
+    })
 }
 
 fn shown(status: &Status) -> Result<String> {
@@ -42,6 +39,7 @@ fn shown(status: &Status) -> Result<String> {
         row(&mut out, "events", *waiting, "waiting", error.as_deref(), topic, *partitions)?;
         let QueueStatus { topic, partitions, waiting, error } = &pipeline.deliveries;
         row(&mut out, "deliveries", *waiting, "waiting", error.as_deref(), topic, *partitions)?;
+        parked(&mut out, &pipeline.parked)?;
         let TopicStatus { topic, partitions, records, error } = &pipeline.dead_letters;
         row(&mut out, "dead letters", *records, "kept", error.as_deref(), topic, *partitions)?;
         let TopicStatus { topic, partitions, records, error } = &pipeline.attempts;
@@ -50,6 +48,29 @@ fn shown(status: &Status) -> Result<String> {
     let current = if status.store.current { "current" } else { "behind: the store does not answer" };
     writeln!(out, "set-up at change {}, {current}", status.store.seq)?;
     Ok(out)
+}
+
+/// What waits in mailboxes for something else than being read.
+fn parked(out: &mut String, of: &ParkedStatus) -> Result<()> {
+    let least = if of.truncated { "at least " } else { "" };
+    let mut what = String::new();
+    if let Some(mailboxes) = of.mailboxes.filter(|mailboxes| *mailboxes > 0) {
+        write!(what, "; in {least}{mailboxes} mailbox(es)")?;
+        for (at, (reason, count)) in of.held.iter().enumerate() {
+            write!(what, "{}{count} {reason}", if at == 0 { ": " } else { ", " })?;
+        }
+    }
+    if let Some(seconds) = of.oldest_seconds {
+        write!(what, "; the oldest for {}", humantime::format_duration(Duration::from_secs(seconds)))?;
+    }
+    let known = match (of.truncated, of.records) {
+        (true, Some(_)) => "; there is more than was looked at: these are lower bounds",
+        _ => "",
+    };
+    row(out, "parked", of.records, "waiting", of.error.as_deref(), &of.topic, of.partitions)?;
+    out.truncate(out.trim_end().len());
+    writeln!(out, "{what}{known}")?;
+    Ok(())
 }
 
 fn row(
@@ -86,6 +107,15 @@ mod tests {
                 pipeline: "default".into(),
                 events,
                 deliveries: queue("deliveries.default", Some(3400)),
+                parked: ParkedStatus {
+                    topic: "journal.default".into(),
+                    partitions: 8,
+                    records: Some(120),
+                    mailboxes: Some(7),
+                    held: [("backoff".to_owned(), 5), ("paused".to_owned(), 2)].into(),
+                    oldest_seconds: Some(3_720),
+                    ..ParkedStatus::default()
+                },
                 dead_letters: topic("dead-letters.default", Some(0)),
                 attempts: topic("attempts.default", Some(12)),
             }],
@@ -99,10 +129,23 @@ mod tests {
             "  events            unknown waiting  events.default, 8 partition(s); the log did not answer"
         );
         assert_eq!(lines[2], "  deliveries           3400 waiting  deliveries.default, 8 partition(s)");
-        assert!(lines[3].contains(" 0 kept "), "{text}");
-        assert_eq!(lines[5], "set-up at change 17, behind: the store does not answer");
+        assert_eq!(
+            lines[3],
+            "  parked                120 waiting  journal.default, 8 partition(s); in 7 mailbox(es): 5 backoff, 2 paused; \
+             the oldest for 1h 2m"
+        );
+        assert!(lines[4].contains(" 0 kept "), "{text}");
+        assert_eq!(lines[6], "set-up at change 17, behind: the store does not answer");
 
         let mut status = status;
+        status.pipelines[0].parked.truncated = true;
+        let text = shown(&status).expect("text");
+        assert!(text.contains("in at least 7 mailbox(es)") && text.contains("lower bounds"), "{text}");
+        status.pipelines[0].parked =
+            ParkedStatus { error: Some("the log did not answer".into()), ..ParkedStatus::default() };
+        let text = shown(&status).expect("text");
+        assert!(text.lines().nth(3).is_some_and(|line| line.contains("unknown waiting")), "{text}");
+        assert!(text.lines().nth(3).is_some_and(|line| line.ends_with("; the log did not answer")), "{text}");
         status.pipelines[0].deliveries.waiting = None;
         status.pipelines[0].deliveries.error = Some("partition 3 is stopped: records are gone".into());
         let text = shown(&status).expect("text");

@@ -18,6 +18,7 @@ use super::classes::{self, ClassesCommand, SetArgs};
 use super::endpoints::{self, EndpointsCommand, Named};
 use super::mailboxes::{self, QueueName};
 use super::shed::{self, ShedCommand};
+use super::unknown::unknown;
 use super::why;
 
 const TOKEN: &str = "operator-token-0123456789abcdefghij";
@@ -216,6 +217,29 @@ async fn why_is_what_is_printed() {
         let error =
             control.api.get(&why::path(tenant, delivery, None)).await.expect_err("nothing of that name");
         assert_eq!(error.code, "not_found");
+    }
+    control.stop().await;
+}
+
+#[tokio::test]
+async fn a_filter_that_names_what_is_not_set_up_is_warned_of_and_not_put_back() {
+    let control = Control::start().await;
+    apply_text(&control.api, "f.yaml", SETUP, Options::default()).await.expect("applied");
+    for (tenant, endpoint, code) in [
+        (Some("acme"), None, None),
+        (Some("acme"), Some("main"), None),
+        (None, None, None),
+        (Some("acmee"), None, Some("unknown_tenant")),
+        (Some("acmee"), Some("main"), Some("unknown_tenant")),
+        (Some("acme"), Some("mian"), Some("unknown_endpoint")),
+    ] {
+        let warned = unknown(&control.api, tenant, endpoint).await.map(|(code, _)| code);
+        assert_eq!(warned, code, "{tenant:?} {endpoint:?}");
+        let order = serde_json::json!({ "filter": { "tenant": tenant, "endpoint": endpoint } });
+        if let Some(code) = code {
+            let refused = control.api.post("/v1/dead-letters/replays", &order).await.expect_err("refused");
+            assert_eq!((refused.status, refused.code.as_str()), (Some(422), code));
+        }
     }
     control.stop().await;
 }

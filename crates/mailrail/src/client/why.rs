@@ -38,11 +38,7 @@ pub(crate) struct WhyArgs {
 pub(crate) async fn run(args: WhyArgs) -> Result<()> {
     let path = path(&args.tenant, &args.delivery, args.mailbox.as_deref());
     let answer = args.control.client()?.get(&path).await?;
-    match args.output {
-        Output::Json => println!("{answer:#}"),
-        Output::Text => print!("{}", shown(&answer)?),
-    }
-    Ok(())
+    args.output.print(&answer, shown)
 }
 
 pub(super) fn path(tenant: &str, delivery: &str, mailbox: Option<&str>) -> String {
@@ -60,9 +56,13 @@ pub(super) fn shown(answer: &Value) -> Result<String> {
     let why = Why::deserialize(answer).context("the answer of the control API")?;
     let mut out = String::new();
     writeln!(out, "{} {}", why.delivery, sentence(&why))?;
-    let attempts = why.attempts.map(|attempts| match why.last_status {
-        Some(status) => format!("{attempts}, the last one answered with {status}"),
-        None => attempts.to_string(),
+    let attempts = why.attempts.map(|attempts| match (why.last_status, why.last_error.as_deref()) {
+        (Some(status), None) => format!("{attempts}, the last one answered with {status}"),
+        (Some(status), Some(error)) => {
+            format!("{attempts}, the last one answered with {status}, and not to the end ({error})")
+        }
+        (None, Some(error)) => format!("{attempts}, the last one without an answer ({error})"),
+        (None, None) => attempts.to_string(),
     });
     let before = why.before.filter(|_| why.ended_at_ms.is_none()).map(|before| before.to_string());
     for (name, value) in [
@@ -184,6 +184,23 @@ mod tests {
             assert_eq!(first_line(state, &more), format!("dlv_x {says}"));
         }
         assert!(shown(&json!({})).is_err());
+    }
+
+    #[test]
+    fn the_last_attempt_says_what_came_of_it() {
+        for (status, error, says) in [
+            (json!(503), json!(null), "2, the last one answered with 503"),
+            (json!(null), json!("connect_failed"), "2, the last one without an answer (connect_failed)"),
+            (json!(200), json!("timeout"), "2, the last one answered with 200, and not to the end (timeout)"),
+            (json!(null), json!(null), "2"),
+        ] {
+            let more = json!({ "attempts": 2, "last_status": status, "last_error": error });
+            let text = shown(&answer("waiting", &more)).expect("text");
+            assert!(
+                text.lines().any(|it| it == format!("  attempts   {says}")),
+                "{says} is missing in\n{text}"
+            );
+        }
     }
 
     #[test]

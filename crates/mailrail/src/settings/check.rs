@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::backends::LogKind;
 use super::load::environment;
 use super::{Role, Settings, SettingsError};
+use crate::say::{print, say};
 
 /// Arguments of `mailrail check-config`.
 #[derive(Debug, clap::Args)]
@@ -20,12 +21,15 @@ pub(crate) struct CheckConfig {
 /// Prints what the settings say, or every problem, and gives the exit status.
 pub(crate) fn check_config(args: &CheckConfig) -> ExitCode {
     match report(args, environment()) {
-        Ok(summary) => {
-            println!("{summary}");
-            ExitCode::SUCCESS
-        }
+        Ok(summary) => match print(&format!("{summary}\n")) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                say(&format!("error: {error:#}"));
+                ExitCode::FAILURE
+            }
+        },
         Err(error) => {
-            eprintln!("{error}");
+            say(&error.report());
             ExitCode::FAILURE
         }
     }

@@ -11,7 +11,8 @@ use super::units::{self, DurationText, SizeText};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DeliverSettings {
-    /// Most requests that one process has open at once.
+    /// Most requests that one process has open at once. An endpoint without a `max_in_flight` has at most twice as many as could still be
+    /// opened: two thirds of them, when it is alone.
     pub(crate) attempts_in_flight_max: usize,
     /// Failures in a row after which an endpoint is left alone for a while: its mail waits and one request at a time probes
     /// it. 0: never.
@@ -26,7 +27,8 @@ pub(crate) struct DeliverSettings {
     #[serde(with = "units::duration")]
     #[schemars(with = "DurationText")]
     pub(crate) attempt_timeout: Duration,
-    /// How often finished work is committed. After a crash at most this much is sent twice.
+    /// How often a partition notes what is finished, and how often what is noted is committed. After a kill is sent again what was on its
+    /// way, and what was finished since the last commit that the log took: in about twice this time (a second), and more where the log is slow.
     #[serde(with = "units::duration")]
     #[schemars(with = "DurationText")]
     pub(crate) commit_interval: Duration,

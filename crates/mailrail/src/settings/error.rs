@@ -50,6 +50,19 @@ pub(crate) struct SettingsError {
 }
 
 impl SettingsError {
+    /// The stable code of settings that cannot be used.
+    pub(crate) const CODE: &'static str = "settings_invalid";
+
+    /// What is said to who started the process: every problem in a line of its own, below the first one.
+    pub(crate) fn detail(&self) -> String {
+        format!("the settings cannot be used; to change:\n{self}")
+    }
+
+    /// The same behind the code.
+    pub(crate) fn report(&self) -> String {
+        format!("error[{}]: {}", Self::CODE, self.detail())
+    }
+
     /// `Ok` when there are no problems.
     pub(crate) fn from_problems(problems: Vec<Problem>) -> Result<(), Self> {
         if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }

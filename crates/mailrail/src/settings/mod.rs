@@ -18,6 +18,7 @@ mod schema;
 mod secret;
 pub(crate) mod sections;
 mod telemetry;
+mod understood;
 mod units;
 mod validate;
 
@@ -55,7 +56,8 @@ pub(crate) struct Settings {
     /// Put before the name of every topic and consumer group, so that several installations can share a Kafka
     /// cluster: `staging.` gives `staging.events.default`.
     pub(crate) topic_prefix: String,
-    /// The region that this installation serves; part of every mailbox. Empty where there is one.
+    /// The region that this installation serves; part of every mailbox. At most 64 of letters, digits, `.`, `_` and `-`. Empty where
+    /// there is one.
     pub(crate) region: String,
     /// The pipeline: its topics and how long they keep records.
     pub(crate) pipeline: PipelineSettings,

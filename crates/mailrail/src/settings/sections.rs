@@ -187,7 +187,8 @@ pub(crate) struct EgressSettings {
 pub(crate) struct LogsSettings {
     /// How a log line looks.
     pub(crate) format: LogFormatSetting,
-    /// What is logged: a tracing filter such as `info` or `info,mailrail_deliver=debug`.
+    /// What is logged: a tracing filter such as `info` or `info,mailrail_deliver=debug`. A word alone that is
+    /// neither a level nor a target of ours is refused.
     pub(crate) filter: String,
     /// Lines that one place in the code may say in 10 seconds, but for those of target `audit`. What is beyond is counted,
     /// and said in one line. 0: no limit.

@@ -215,6 +215,12 @@ fn each_rule_refuses_its_violation() {
     type Break = fn(&mut Settings);
     let rules: &[(&str, Break)] = &[
         ("topic_prefix", |s| s.topic_prefix = "a/".to_owned()),
+        ("topic_prefix", |s| {
+            s.limits.redis = vec!["redis://127.0.0.1:6379/".to_owned()];
+            s.topic_prefix = "a".repeat(65);
+        }),
+        ("region", |s| s.region = "eu west".to_owned()),
+        ("region", |s| s.region = "e".repeat(65)),
         ("pipeline.name", |s| s.pipeline.name = "a.b".to_owned()),
         ("pipeline.name", |s| s.pipeline.name = String::new()),
         ("pipeline.partitions", |s| s.pipeline.partitions = 0),
@@ -238,6 +244,15 @@ fn each_rule_refuses_its_violation() {
         ("control.why_records_max", |s| s.control.why_records_max = 0),
         ("control.why_timeout", |s| s.control.why_timeout = Duration::from_secs(26)),
         ("store.url", |s| s.store.url = "mysql://db".to_owned()),
+        ("store.url", |s| s.store.url = "postgres://user:canary@db:port/rail".to_owned()),
+        ("store.url", |s| s.store.url = "sqlite:".to_owned()),
+        ("limits.redis", |s| s.limits.redis = vec!["http://:canary@127.0.0.1/".to_owned()]),
+        ("limits.redis", |s| s.limits.redis = vec!["redis://:canary@127.0.0.1:port/".to_owned()]),
+        ("limits.redis", |s| {
+            s.limits.redis = vec!["redis://127.0.0.1:1/".to_owned(), "127.0.0.1:2".to_owned()];
+        }),
+        ("logs.filter", |s| s.logs.filter = "mailrail_deliver=loud".to_owned()),
+        ("logs.filter", |s| s.logs.filter = "inof".to_owned()),
         ("store.encryption_key_file", |s| s.store.encryption_key = Some(SecretText::new("short".to_owned()))),
         ("control.token_file", |s| s.control.token = Some(SecretText::new(TOKEN[1..].to_owned()))),
         ("ingest.body_limit_bytes", |s| s.ingest.body_limit_bytes = 0),
@@ -250,7 +265,11 @@ fn each_rule_refuses_its_violation() {
         ("deliver.commit_interval", |s| s.deliver.commit_interval = Duration::from_secs(6)),
         ("deliver.retry.delays", |s| s.deliver.retry.delays = vec![Duration::from_secs(86_400); 5]),
         ("deliver.retry.delays", |s| s.deliver.retry.delays = vec![Duration::from_secs(1); 200]),
+        ("deliver.retry.delays", |s| s.deliver.retry.delays = vec![Duration::from_secs(1), Duration::ZERO]),
         ("egress.ca_file", |s| s.egress.ca_file = Some("no/such.pem".into())),
+        ("egress.ca_file", |s| {
+            s.egress.ca_file = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into());
+        }),
         ("ingest.listen", |s| s.ingest.listen = s.control.listen),
     ];
     for (key, broken) in rules {
@@ -259,8 +278,18 @@ fn each_rule_refuses_its_violation() {
         let problems = settings.validate(Role::All).expect_err(key).problems;
         let all: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
         assert_eq!(all.len(), 1, "{key}: {all:#?}");
-        assert!(all[0].starts_with(&format!("{key} ")), "{}", all[0]);
+        assert!(all[0].starts_with(&format!("{key} ")) && !all[0].contains("canary"), "{}", all[0]);
     }
+}
+
+/// What is made before any role runs is refused there, too.
+#[test]
+fn prepare_refuses_what_the_roles_would() {
+    let mut settings = production();
+    assert_eq!(settings.validate_prepare(), Ok(()));
+    settings.limits.redis = vec!["rdis://127.0.0.1:6379/".to_owned()];
+    settings.logs.filter = "inof".to_owned();
+    assert_eq!(settings.validate_prepare().expect_err("two").problems.len(), 2);
 }
 
 #[test]

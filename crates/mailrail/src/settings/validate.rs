@@ -8,9 +8,8 @@ use super::backends::LogKind;
 use mailrail_control::Operator;
 use mailrail_log::sasl_problem;
 use mailrail_policy::RetrySchedule;
-use mailrail_store::EncryptionKey;
 
-use super::load::{ADMIN_TOKEN_ENV, ENCRYPTION_KEY_ENV};
+use super::load::ADMIN_TOKEN_ENV;
 use super::{Place, Problem, Settings, SettingsError};
 
 /// Most partitions of a topic: more costs memory and file handles on every broker for nothing.
@@ -19,6 +18,8 @@ const PARTITIONS_MAX: u32 = 1024;
 const PREFIX_MAX_CHARS: usize = 100;
 /// Longest pipeline name.
 const PIPELINE_NAME_MAX_CHARS: usize = 64;
+/// Longest region: it is in every mailbox's key and a label of metrics.
+const REGION_MAX_CHARS: usize = 64;
 /// Largest body that can be set: one record must fit the log and the window of a partition.
 const BODY_LIMIT_MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Most events of a batch that can be set: the answer names each of them.
@@ -92,7 +93,7 @@ impl Role {
         !matches!(self, Role::All | Role::Dev)
     }
 
-    const fn delivers(self) -> bool {
+    pub(super) const fn delivers(self) -> bool {
         matches!(self, Role::Deliver | Role::All | Role::Dev)
     }
 }
@@ -107,9 +108,12 @@ impl Settings {
         found.names();
         found.log(role);
         found.store(role);
+        found.redis();
+        found.logs();
         found.doors(role);
         found.looks();
-        found.deliver(role);
+        found.deliver();
+        found.authorities(role);
         found.traces();
         found.problems.sort();
         SettingsError::from_problems(found.problems)
@@ -125,6 +129,8 @@ impl Settings {
         // As for all roles: those that will use the topics.
         found.log(Role::All);
         found.store(Role::All);
+        found.redis();
+        found.logs();
         found.problems.sort();
         SettingsError::from_problems(found.problems)
     }
@@ -176,7 +182,7 @@ impl Found<'_> {
     }
 
     fn names(&mut self) {
-        let Settings { topic_prefix, pipeline, deliver, .. } = self.settings;
+        let Settings { topic_prefix, region, pipeline, deliver, .. } = self.settings;
         let topic_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         self.check(topic_prefix.len() <= PREFIX_MAX_CHARS && topic_prefix.chars().all(topic_char), "topic_prefix", || {
             format!("is not usable in a topic's name: use at most {PREFIX_MAX_CHARS} of letters, digits, '.', '_' and '-'")
@@ -187,6 +193,13 @@ impl Found<'_> {
             && pipeline.name.chars().all(name_char);
         self.check(name_ok, "pipeline.name", || {
             format!("is '{}': use 1 to {PIPELINE_NAME_MAX_CHARS} of a-z, 0-9, '_' and '-'", pipeline.name)
+        });
+        let region_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let region_ok = region.len() <= REGION_MAX_CHARS && region.chars().all(region_char);
+        self.check(region_ok, "region", || {
+            format!(
+                "is no name of a region: use at most {REGION_MAX_CHARS} of letters, digits, '.', '_' and '-'"
+            )
         });
         self.between("pipeline.partitions", pipeline.partitions, 1, PARTITIONS_MAX);
         let retention = &pipeline.retention;
@@ -271,28 +284,6 @@ impl Found<'_> {
         }
     }
 
-    fn store(&mut self, role: Role) {
-        let store = &self.settings.store;
-        let known =
-            ["postgres://", "postgresql://", "sqlite:"].iter().any(|scheme| store.url.starts_with(scheme));
-        // Not echoed: a mistyped URL may hold a password.
-        self.check(known, "store.url", || {
-            let state = if store.url.is_empty() { "is not set" } else { "is not a store" };
-            format!("{state}: set it to postgres://user@host/database or sqlite:PATH")
-        });
-        match &store.encryption_key {
-            None => self.check(role == Role::Dev, "store.encryption_key_file", || {
-                format!("is not set: set {ENCRYPTION_KEY_ENV} or name a file that holds the key (32 bytes in hex or base64)")
-            }),
-            Some(key) => {
-                let good = EncryptionKey::parse(key.expose()).is_ok();
-                self.check(good, "store.encryption_key_file", || {
-                    "does not give a key: make one of 32 bytes, for example with `openssl rand -hex 32`".to_owned()
-                });
-            }
-        }
-    }
-
     fn doors(&mut self, role: Role) {
         let Settings { ingest, control, admin, deliver, .. } = self.settings;
         self.between("ingest.body_limit_bytes", ingest.body_limit_bytes, 1, BODY_LIMIT_MAX_BYTES);
@@ -342,8 +333,8 @@ impl Found<'_> {
         self.lasting("control.why_timeout", control.why_timeout, WHY_TIMEOUT_MAX);
     }
 
-    fn deliver(&mut self, role: Role) {
-        let Settings { deliver, egress, .. } = self.settings;
+    fn deliver(&mut self) {
+        let deliver = &self.settings.deliver;
         self.between("deliver.attempts_in_flight_max", deliver.attempts_in_flight_max, 1, IN_FLIGHT_MAX);
         self.between("deliver.window_records", deliver.window_records, 1, WINDOW_RECORDS_MAX);
         self.lasting("deliver.attempt_timeout", deliver.attempt_timeout, ATTEMPT_TIMEOUT_MAX);
@@ -360,6 +351,14 @@ impl Found<'_> {
         {
             self.check(false, "deliver.retry.delays", || format!("is no schedule: {error}"));
         }
+        if let Some(at) = delays.iter().position(Duration::is_zero) {
+            self.check(false, "deliver.retry.delays", || {
+                format!(
+                    "has no wait at number {}: an endpoint that fails needs one; set it to more than 0s",
+                    at + 1
+                )
+            });
+        }
         let total: Duration = delays.iter().fold(Duration::ZERO, |sum, d| sum.saturating_add(*d));
         self.check(total <= deliver.delivery_deadline, "deliver.retry.delays", || {
             format!(
@@ -368,12 +367,5 @@ impl Found<'_> {
                 humantime::format_duration(deliver.delivery_deadline)
             )
         });
-        if let Some(file) = egress.ca_file.as_ref().filter(|_| role.delivers()) {
-            let readable = std::fs::File::open(file);
-            self.check(readable.is_ok(), "egress.ca_file", || {
-                let why = readable.as_ref().err().map(ToString::to_string).unwrap_or_default();
-                format!("cannot be read: {}: {why}", file.display())
-            });
-        }
     }
 }

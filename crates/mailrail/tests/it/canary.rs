@@ -359,7 +359,7 @@ async fn a54_no_password_of_a_service_is_shown() {
         let said = || std::fs::read_to_string(&log).unwrap_or_default();
         until(&format!("settings {n} lead to what they must"), async || match service {
             Some(service) => said().lines().any(|line| is_wait_for(service, line)),
-            None => said().lines().any(|line| line.starts_with("error: ")),
+            None => said().lines().any(|line| line.starts_with("error: ") || line.starts_with("error[")),
         })
         .await;
         drop(process);

@@ -29,7 +29,41 @@ fn a_role_refuses_to_start_without_an_encryption_key() {
     let output = run(&["ingest"]);
     assert_eq!(output.status.code(), Some(1));
     let text = stderr(&output);
+    assert!(text.starts_with("error[settings_invalid]: "), "{text}");
     assert!(text.contains("MAILRAIL_ENCRYPTION_KEY"), "{text}");
+}
+
+/// What a part would refuse later, or would take for something else, is refused before anything is made: by the check and by a role.
+#[test]
+fn what_the_parts_would_refuse_is_refused_by_the_check_and_by_a_role() {
+    let folder = tempfile::tempdir().expect("folder");
+    let file = folder.path().join("mailrail.toml");
+    let text = "region = \"eu west\"\n[log]\nkind = \"local\"\n[store]\nurl = \"postgres://rail:canary@db:port/rail\"\n\
+                [limits]\nredis = [\"redis://:canary@127.0.0.1:port/\"]\n[logs]\nfilter = \"inof\"\n\
+                [deliver.retry]\ndelays = [\"1s\", \"0s\"]\n[egress]\nca_file = \"mailrail.toml\"\n";
+    std::fs::write(&file, text).expect("written");
+    for args in [&["check-config", "mailrail.toml"][..], &["all", "--config", "mailrail.toml"]] {
+        let mut command = binary();
+        command.args(args).env_clear().current_dir(folder.path());
+        command.env("MAILRAIL_ADMIN_TOKEN", "0123456789abcdef0123456789abcdef");
+        command.env("MAILRAIL_ENCRYPTION_KEY", "01".repeat(32));
+        let output = command.output().expect("mailrail runs");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.starts_with("error[settings_invalid]: "), "{said}");
+        for (line, key) in [
+            (1, "region"),
+            (5, "store.url"),
+            (7, "limits.redis"),
+            (9, "logs.filter"),
+            (11, "deliver.retry.delays"),
+            (13, "egress.ca_file"),
+        ] {
+            assert!(said.contains(&format!("\nmailrail.toml:{line}: {key} ")), "{key} is missing in {said}");
+        }
+        assert!(!said.contains("canary"), "{said}");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 1, "nothing was made");
+    }
 }
 
 #[test]

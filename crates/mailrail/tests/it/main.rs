@@ -22,6 +22,7 @@ mod offsets;
 mod operators;
 mod outages;
 mod prepare;
+mod printing;
 mod process;
 mod resizing;
 mod rig;

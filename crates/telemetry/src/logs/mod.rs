@@ -13,6 +13,7 @@
 
 mod about;
 mod fields;
+mod filter;
 mod layer;
 mod line;
 mod outlet;
@@ -32,6 +33,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry};
 
 pub use about::{surface, trace_id};
+pub use filter::filter_problem;
 
 use crate::metrics::LogMetrics;
 use layer::{Lines, LinesLayer, Look, Sink};

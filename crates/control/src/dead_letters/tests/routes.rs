@@ -5,12 +5,14 @@ use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tests::{log_lines, setting};
+use crate::tests::{document, log_lines, setting};
 
 /// A46, A47: dead letters are listed, counted, shown and put back over the API.
 #[tokio::test]
 async fn dead_letters_are_listed_counted_shown_and_put_back_over_the_api() {
     let setting = setting().await;
+    let applied = setting.apply(&json!({ "setup": document() })).await;
+    assert_eq!(applied.status, StatusCode::OK, "{}", applied.text);
     make_topics(&*setting.log).await;
     let dead = letter("main", 3, 0, DeadReason::Exhausted);
     let record = NewRecord { value: encode_dead_letter(&dead), ..NewRecord::default() };
@@ -53,6 +55,8 @@ async fn dead_letters_are_listed_counted_shown_and_put_back_over_the_api() {
 #[tokio::test]
 async fn bad_input_is_refused_with_a_code_and_says_where() {
     let setting = setting().await;
+    let applied = setting.apply(&json!({ "setup": document() })).await;
+    assert_eq!(applied.status, StatusCode::OK, "{}", applied.text);
     make_topics(&*setting.log).await;
     for (path, status, code, field) in [
         ("/v1/dead-letters?tenent=acme", 400, "invalid_request", None),
@@ -91,6 +95,8 @@ async fn bad_input_is_refused_with_a_code_and_says_where() {
         (r#"{"all":true,"dry_run":true}"#, 400, "invalid_request", None),
         (r#"{"filter":{"reason":["gone"]}}"#, 400, "invalid_request", None),
         (r#"{"filter":{"reasons":["tired"]}}"#, 422, "invalid_filter", Some("reasons")),
+        (r#"{"filter":{"tenant":"acmee"}}"#, 422, "unknown_tenant", Some("tenant")),
+        (r#"{"filter":{"tenant":"acme","endpoint":"mian"}}"#, 422, "unknown_endpoint", Some("endpoint")),
     ] {
         let answer = setting.call(Method::POST, "/v1/dead-letters/replays", body).await;
         assert_eq!(

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::Output;
 use super::access::ControlArgs;
+use super::unknown;
 use filter::{FilterArgs, Rate};
 use source::Source;
 
@@ -134,10 +135,18 @@ pub(crate) async fn run(args: DlqArgs) -> Result<()> {
 async fn answer(source: &Source, command: DlqCommand, output: Output) -> Result<()> {
     match command {
         DlqCommand::List { filter, limit, quarantine: false } => {
-            print(output, &list(source, &filter, limit as usize).await?, table::letters)
+            let letters = list(source, &filter, limit as usize).await?;
+            if letters.items.is_empty() {
+                warn_of_unknown(source, &filter).await;
+            }
+            print(output, &letters, table::letters)
         }
         DlqCommand::List { filter, limit, quarantine: true } => {
-            print(output, &quarantine(source, &filter, limit as usize).await?, table::quarantine)
+            let records = quarantine(source, &filter, limit as usize).await?;
+            if records.items.is_empty() {
+                warn_of_unknown(source, &filter).await;
+            }
+            print(output, &records, table::quarantine)
         }
         DlqCommand::Show { id, quarantine: false, payload } => {
             print(output, &source.show(&id, payload).await?, table::letter)
@@ -145,9 +154,12 @@ async fn answer(source: &Source, command: DlqCommand, output: Output) -> Result<
         DlqCommand::Show { id, quarantine: true, payload } => {
             print(output, &source.show_quarantined(&id, payload).await?, table::quarantined)
         }
-        DlqCommand::Count { filter } => print(output, &count(source, &filter).await?, table::count),
+        DlqCommand::Count { filter } => {
+            let count = count_or_warn(source, &filter).await?;
+            print(output, &count, table::count)
+        }
         DlqCommand::Replay(args) if args.dry_run => {
-            let count = count(source, &args.filter).await?;
+            let count = count_or_warn(source, &args.filter).await?;
             let due = match args.again {
                 true => Some(count.letters),
                 false => count.redriven.map(|redriven| count.letters - redriven),
@@ -166,11 +178,7 @@ async fn answer(source: &Source, command: DlqCommand, output: Output) -> Result<
 }
 
 fn print<T: Serialize>(output: Output, answer: &T, text: impl FnOnce(&T) -> Result<String>) -> Result<()> {
-    match output {
-        Output::Json => println!("{:#}", serde_json::to_value(answer)?),
-        Output::Text => print!("{}", text(answer)?),
-    }
-    Ok(())
+    output.print(&serde_json::to_value(answer)?, |_| text(answer))
 }
 
 /// Pages until there are `limit`, or no more.
@@ -202,6 +210,21 @@ async fn quarantine(source: &Source, filter: &FilterArgs, limit: usize) -> Resul
         (all.next, all.error) = (page.next, page.error);
     }
     bail!("the list of records does not end: is this a mailrail control API?")
+}
+
+/// Nobody can say what is set up where only the log is asked.
+async fn warn_of_unknown(source: &Source, filter: &FilterArgs) {
+    if let Source::Api(api) = source {
+        unknown::warn(api, filter.tenant.as_deref(), filter.endpoint.as_deref()).await;
+    }
+}
+
+async fn count_or_warn(source: &Source, filter: &FilterArgs) -> Result<LetterCount> {
+    let count = count(source, filter).await?;
+    if count.letters == 0 {
+        warn_of_unknown(source, filter).await;
+    }
+    Ok(count)
 }
 
 async fn count(source: &Source, filter: &FilterArgs) -> Result<LetterCount> {

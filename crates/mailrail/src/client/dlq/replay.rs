@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::source::{Source, refused};
 use super::{ReplayArgs, print, table};
 use crate::client::Output;
+use crate::say::say;
 use crate::shutdown;
 
 /// Between two looks at a replay.
@@ -28,14 +29,14 @@ pub(super) async fn run(source: &Source, args: &ReplayArgs, output: Output) -> R
     if let Source::Topic(topic) = source
         && let Some(first) = topic.letters.unfinished().await.map_err(refused)?
     {
-        eprintln!("{} of {} is not over: it goes on first", first.id, first.by);
+        say(&format!("{} of {} is not over: it goes on first", first.id, first.by));
     }
     let ordered = source.order(&request).await?;
     if args.detach {
         return print(output, &ordered, |it| table::replays(std::slice::from_ref(it)));
     }
     if matches!(source, Source::Api(_)) {
-        eprintln!("{} is carried on by the control API, also when this command ends", ordered.id);
+        say(&format!("{} is carried on by the control API, also when this command ends", ordered.id));
     }
     follow(source, &ordered.id, output).await
 }

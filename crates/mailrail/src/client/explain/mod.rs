@@ -74,11 +74,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         }
         _ => bail!("give the id of an event, or --filter and --event"),
     };
-    match args.output {
-        Output::Json => println!("{answer:#}"),
-        Output::Text => print!("{text}"),
-    }
-    Ok(())
+    args.output.print(&answer, |_| Ok(text))
 }
 
 fn path(id: &str, args: &ExplainArgs) -> String {
