@@ -1,11 +1,10 @@
-//! Whether an endpoint may be asked now: attempts at a time, attempts a second, its share of the process, and whether it is up at all.
+//! Whether an endpoint may be asked now: attempts at a time, attempts a second, and whether it is up at all.
 //!
 //! What may not go is held, which is no attempt. It is woken when a place is free or the endpoint is up again; the time that
 //! it is given is for the case that nobody wakes it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use mailrail_limits::{Admission, Lease, Leases, Recipient};
 use mailrail_mailbox::Hold;
@@ -15,14 +14,10 @@ use mailrail_types::{
 };
 use tokio::sync::mpsc;
 
-use crate::places::Places;
-
 /// Mailboxes that wait to be woken by one endpoint. Whoever is beyond it asks again when its time comes.
 const WAITERS_MAX: usize = 1000;
 /// Endpoints that are remembered; beyond it those that nothing is known of are forgotten.
 const ENDPOINTS_MAX: usize = 10_000;
-/// When a mailbox asks again whose endpoint has its share of the process, should no attempt of the endpoint end before.
-const SHARE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Where a partition hears that one of its mailboxes may ask again.
 #[derive(Debug, Clone)]
@@ -94,24 +89,6 @@ impl Gate {
         })
     }
 
-    /// Whether the endpoint may have one more of the process.
-    fn look_at_share(&mut self, places: &Places, asking: Asking<'_>, now: Timestamp) -> Result<(), Hold> {
-        if self.in_flight < places.share() {
-            return Ok(());
-        }
-        self.wait(asking);
-        Err(Hold { reason: HoldReason::Concurrency, until: now.plus(SHARE_AGAIN) })
-    }
-
-    /// How many of those that wait may ask when an attempt has ended. More than one: its share may have grown.
-    fn called(&self, places: &Places) -> usize {
-        match places.share().saturating_sub(self.in_flight) {
-            0 => 0,
-            1 => 1,
-            _ => 2,
-        }
-    }
-
     /// Goes through, at most `per_second` times where this process counts for itself.
     fn go(&mut self, per_second: Option<u32>, asking: Asking<'_>, now: Timestamp) -> Result<(), Hold> {
         self.look(asking, now)?;
@@ -125,15 +102,9 @@ impl Gate {
     }
 }
 
-/// What the gates of a process share.
-struct All {
-    gates: HashMap<Recipient, Gate>,
-    places: Places,
-}
-
 /// The gates of a process.
 pub(crate) struct Gates {
-    all: Mutex<All>,
+    gates: Mutex<HashMap<Recipient, Gate>>,
     /// Limits of endpoints, over all processes.
     leases: Leases,
     options: BreakerOptions,
@@ -150,10 +121,8 @@ pub(crate) struct Pass {
 }
 
 impl Gates {
-    /// `places`: of all attempts that the process makes at a time.
-    pub(crate) fn new(options: BreakerOptions, leases: Leases, places: Places) -> Arc<Self> {
-        let all = Mutex::new(All { gates: HashMap::new(), places });
-        let gates = Arc::new(Self { all, leases, options });
+    pub(crate) fn new(options: BreakerOptions, leases: Leases) -> Arc<Self> {
+        let gates = Arc::new(Self { gates: Mutex::default(), leases, options });
         let woken = Arc::downgrade(&gates);
         gates.leases.on_free(Box::new(move |recipient, count| {
             if let Some(gates) = woken.upgrade() {
@@ -167,7 +136,7 @@ impl Gates {
         &self.leases
     }
 
-    /// Goes through the gate of an endpoint. One with a limit of attempts at a time has that, any other one its share of the process. Waits for the store of limits when the endpoint has a limit of attempts at a time and
+    /// Goes through the gate of an endpoint. Waits for the store of limits when the endpoint has a limit of attempts at a time and
     /// this process has no free lease, or a limit of attempts a second: 50 ms at most for each.
     ///
     /// # Errors
@@ -185,13 +154,7 @@ impl Gates {
         let mut next = None;
         if endpoint.max_in_flight.is_some() || endpoint.rate_per_second.is_some() {
             // Nothing is taken while the endpoint is down.
-            next = Some(self.with_gate(&recipient, |gate, places| {
-                gate.look(asking, now)?;
-                if endpoint.max_in_flight.is_none() {
-                    gate.look_at_share(places, asking, now)?;
-                }
-                Ok(gate.tickets)
-            })?);
+            next = Some(self.with_gate(&recipient, |gate| gate.look(asking, now).map(|()| gate.tickets))?);
         }
         let (lease, own) = match endpoint.max_in_flight {
             None => (None, None),
@@ -207,12 +170,8 @@ impl Gates {
             // This task was stopped for longer than a lease lasts.
             return Err(Hold { reason: HoldReason::Concurrency, until: now });
         }
-        self.with_gate(&recipient, |gate, places| {
-            if lease.is_none() {
-                gate.look_at_share(places, asking, now)?;
-            }
+        self.with_gate(&recipient, |gate| {
             gate.go(per_second, asking, now)?;
-            places.take();
             // Without a limit it waited nowhere on its way. Where its mailbox is listed, another delivery of it found the endpoint
             // down, and is called when that is up.
             if let Some(next) = next {
@@ -236,7 +195,7 @@ impl Gates {
         now: Timestamp,
     ) -> Result<(), Hold> {
         let recipient = Recipient { tenant: tenant.clone(), endpoint: endpoint.id.clone() };
-        self.with_gate(&recipient, |gate, _| gate.look((mailbox, waker), now))
+        self.with_gate(&recipient, |gate| gate.look((mailbox, waker), now))
     }
 
     /// The rate that this process counts for itself; `None` when it was counted for all.
@@ -260,31 +219,30 @@ impl Gates {
             Ok(lease) => return Ok((lease, None)),
             Err(refused) => refused,
         };
-        let ticket = self.with_gate(recipient, |gate, _| gate.wait(asking));
+        let ticket = self.with_gate(recipient, |gate| gate.wait(asking));
         // One that came free before this was listed woke nobody.
         let until = now.plus(refused.ask_again);
         let lease = self.leases.try_take(recipient, max);
         lease.map(|lease| (lease, ticket)).map_err(|_| Hold { reason: HoldReason::Concurrency, until })
     }
 
-    fn with_gate<T>(&self, recipient: &Recipient, change: impl FnOnce(&mut Gate, &mut Places) -> T) -> T {
-        let mut all = self.lock();
-        let All { gates, places } = &mut *all;
+    fn with_gate<T>(&self, recipient: &Recipient, change: impl FnOnce(&mut Gate) -> T) -> T {
+        let mut gates = self.lock();
         if gates.len() >= ENDPOINTS_MAX && !gates.contains_key(recipient) {
             gates.retain(|_, gate| !gate.is_idle());
         }
-        change(gates.entry(recipient.clone()).or_default(), places)
+        change(gates.entry(recipient.clone()).or_default())
     }
 
     /// So many that wait for the endpoint may ask again.
     fn wake(&self, recipient: &Recipient, count: usize) {
-        if let Some(gate) = self.lock().gates.get_mut(recipient) {
+        if let Some(gate) = self.lock().get_mut(recipient) {
             gate.wake(count);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, All> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Recipient, Gate>> {
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -292,22 +250,20 @@ impl Pass {
     /// Takes what the attempt said about its endpoint, whose place is free again then. `random` in `0.0..1.0`.
     pub(crate) fn report(mut self, attempt: &Attempt, now: Timestamp, random: f64) {
         let gates = self.gates.clone();
-        let mut all = gates.lock();
-        let All { gates, places } = &mut *all;
+        let mut gates = gates.lock();
         let Some(gate) = gates.get_mut(&self.recipient) else { return };
         if gate.breaker.report(signal(attempt), self.gates.options, now, random) {
             gate.wake(usize::MAX);
         }
-        self.leave(gate, places);
+        self.leave(gate);
     }
 
     /// Its place is free again.
-    fn leave(&mut self, gate: &mut Gate, places: &mut Places) {
+    fn leave(&mut self, gate: &mut Gate) {
         self.left = true;
         gate.in_flight = gate.in_flight.saturating_sub(1);
-        places.give_back();
         if self.lease.is_none() {
-            gate.wake(gate.called(places));
+            gate.wake(1);
         }
     }
 }
@@ -318,10 +274,8 @@ impl Drop for Pass {
             return;
         }
         let gates = self.gates.clone();
-        let mut all = gates.lock();
-        let All { gates, places } = &mut *all;
-        if let Some(gate) = gates.get_mut(&self.recipient) {
-            self.leave(gate, places);
+        if let Some(gate) = gates.lock().get_mut(&self.recipient) {
+            self.leave(gate);
         }
     }
 }

@@ -24,7 +24,6 @@ mod numbers;
 mod observe;
 mod partition;
 mod permit;
-mod places;
 mod prepare;
 mod record;
 mod resolve;

@@ -19,7 +19,6 @@ use crate::cut::CutAttempts;
 use crate::gate::Gates;
 use crate::partition::Partition;
 use crate::permit::Permits;
-use crate::places::Places;
 use crate::route::Routes;
 
 /// How long after a change of the set-up what follows from the one before is forgotten; attempts that looked it up have used it by
@@ -92,7 +91,7 @@ impl Service {
         let (readers, journals, backlogs) = (log.readers()?, log.readers()?, log.readers()?);
         let permits = Permits::new(config.attempts_in_flight_max, metrics.clone());
         let leases = Leases::new(Arc::new(LocalLeases::new()), Terms::default(), Metrics::new().limits);
-        let gates = Gates::new(config.breaker, leases, Places::new(config.attempts_in_flight_max));
+        let gates = Gates::new(config.breaker, leases);
         let budget = Budget::new(config.bytes_max);
         Ok(Self(Arc::new(Shared {
             config,
@@ -119,8 +118,7 @@ impl Service {
     #[must_use]
     pub fn with_leases(mut self, leases: Leases) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.0) {
-            let places = Places::new(shared.config.attempts_in_flight_max);
-            shared.gates = Gates::new(shared.config.breaker, leases, places);
+            shared.gates = Gates::new(shared.config.breaker, leases);
         }
         self
     }

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::rig::Rig;
 use crate::gate::{Gates, Pass, Waker};
-use crate::places::Places;
 
 async fn append_mailboxes(rig: &Rig, mailboxes: u32, each: u64) {
     for n in 0..each {
@@ -79,8 +78,6 @@ async fn a_failing_endpoint_is_probed_and_keeps_its_mail() {
 }
 
 const NOW: Timestamp = Timestamp::from_secs(1_000);
-/// Attempts of a process at a time, more than any test here makes; but those about the share of an endpoint.
-const PLACES: usize = 10_000;
 
 /// The gates of one process, and a mailbox that asks at them.
 struct Process {
@@ -96,16 +93,11 @@ impl Process {
     }
 
     fn with_breaker(store: &Arc<LocalLeases>, breaker: BreakerOptions) -> Self {
-        Self::with_places(store, breaker, PLACES)
-    }
-
-    fn with_places(store: &Arc<LocalLeases>, breaker: BreakerOptions, places: usize) -> Self {
         let leases = Leases::new(store.clone(), Terms::default(), Metrics::new().limits);
         let (kept, never) = (leases.clone(), CancellationToken::new());
         tokio::spawn(async move { kept.run(never).await });
         let (waker, woken) = mpsc::channel(100);
-        let gates = Gates::new(breaker, leases, Places::new(places));
-        Self { gates, waker: Waker(waker), woken }
+        Self { gates: Gates::new(breaker, leases), waker: Waker(waker), woken }
     }
 
     async fn enter(&self, mailbox: u32, in_flight: Option<u32>) -> Result<Pass, Hold> {
@@ -185,28 +177,6 @@ async fn a24_who_went_through_is_not_called_in_place_of_another() {
     assert!(process.woken.try_recv().is_err(), "nobody waits");
 }
 
-/// A24: who is held because its endpoint has its share of the process is called when an attempt of it ends. A limit of its own is
-/// counted instead of the share.
-#[tokio::test(start_paused = true)]
-async fn a24_who_waits_for_a_share_of_the_process_is_called() {
-    let store = Arc::new(LocalLeases::new());
-    let mut process = Process::with_places(&store, BreakerOptions::default(), 3);
-    let open = [process.enter(0, None).await.expect("free"), process.enter(1, None).await.expect("free")];
-    for limits in [(None, None), (None, Some(100))] {
-        let hold = process.enter_within(2, limits, NOW).await.err().expect("its share is two of three");
-        assert_eq!(hold, Hold { reason: HoldReason::Concurrency, until: NOW.plus(Duration::from_secs(1)) });
-    }
-    let limited = process.enter(3, Some(2)).await.expect("below its limit");
-    let [first, second] = open;
-    drop(first);
-    assert!(process.woken.try_recv().is_err(), "two are open, and two of three are all it gets");
-    drop(second);
-    assert_eq!(process.woken.try_recv(), Ok(key(2)));
-    let again = process.enter(2, None).await.expect("it has room again");
-    drop((limited, again));
-    assert!(process.woken.try_recv().is_err(), "nobody waits");
-}
-
 /// A24: a place comes back from an attempt that panics and from one that is cut.
 #[tokio::test(start_paused = true)]
 async fn a24_a_place_comes_back_on_panic_and_cancellation() {
@@ -279,7 +249,7 @@ async fn a24_an_endpoint_without_a_limit_takes_no_lease() {
     let metrics = Metrics::new().limits;
     let leases = Leases::new(Arc::new(LocalLeases::new()), Terms::default(), metrics.clone());
     let (waker, woken) = mpsc::channel(1);
-    let gates = Gates::new(BreakerOptions::default(), leases, Places::new(PLACES));
+    let gates = Gates::new(BreakerOptions::default(), leases);
     let process = Process { gates, waker: Waker(waker), woken };
     let mut passes = Vec::new();
     for mailbox in 0..100 {
