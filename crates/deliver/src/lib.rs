@@ -24,6 +24,7 @@ mod numbers;
 mod observe;
 mod partition;
 mod permit;
+mod places;
 mod prepare;
 mod record;
 mod resolve;

@@ -19,6 +19,7 @@ use crate::cut::CutAttempts;
 use crate::gate::Gates;
 use crate::partition::Partition;
 use crate::permit::Permits;
+use crate::places::Places;
 use crate::route::Routes;
 
 /// How long after a change of the set-up what follows from the one before is forgotten; attempts that looked it up have used it by
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) egress: Egress,
     pub(crate) permits: Permits,
+    pub(crate) places: Arc<Places>,
     pub(crate) gates: Arc<Gates>,
     pub(crate) routes: Routes,
     pub(crate) cut: CutAttempts,
@@ -93,6 +95,7 @@ impl Service {
         let leases = Leases::new(Arc::new(LocalLeases::new()), Terms::default(), Metrics::new().limits);
         let gates = Gates::new(config.breaker, leases);
         let budget = Budget::new(config.bytes_max);
+        let places = Places::new(config.attempts_in_flight_max);
         Ok(Self(Arc::new(Shared {
             config,
             log,
@@ -102,6 +105,7 @@ impl Service {
             directory,
             egress,
             permits,
+            places,
             gates,
             routes: Routes::default(),
             cut: CutAttempts::default(),

@@ -1,4 +1,4 @@
-//! Whose turn it is: the more urgent first, and never the less urgent never.
+//! Whose turn it is: the more urgent first, and never the less urgent never; and who has to let others pass.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,7 +31,14 @@ impl Ready {
         self.classes.entry(priority).or_default().push_back(item);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Item> {
+    /// Before all others of its priority: it had its turn before.
+    fn push_first(&mut self, priority: u8, item: Item) {
+        self.len += 1;
+        self.classes.entry(priority).or_default().push_front(item);
+    }
+
+    /// Whose turn it is, with its priority.
+    pub(crate) fn pop(&mut self) -> Option<(u8, Item)> {
         let waiting = self.classes.len();
         let first = *self.classes.keys().next()?;
         self.turns += 1;
@@ -49,11 +56,58 @@ impl Ready {
             self.classes.remove(&class);
         }
         self.len -= usize::from(item.is_some());
-        item
+        item.map(|item| (class, item))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+}
+
+/// What is ready and had to let others pass, because its recipient has what it may have: by recipient, each in the order of its turns.
+/// What becomes ready of such a recipient stands behind it.
+#[derive(Debug, Default)]
+pub(crate) struct PassedOver(BTreeMap<Box<str>, OfRecipient>);
+
+#[derive(Debug, Default)]
+struct OfRecipient {
+    waiting: Ready,
+    /// The last that was called: refused again, it is the first again.
+    called: Option<Item>,
+}
+
+impl PassedOver {
+    /// It may not go.
+    pub(crate) fn put(&mut self, recipient: &str, priority: u8, item: Item) {
+        let Some(of) = self.0.get_mut(recipient) else {
+            self.0.entry(recipient.into()).or_default().waiting.push(priority, item);
+            return;
+        };
+        if of.called.take_if(|called| *called == item).is_some() {
+            of.waiting.push_first(priority, item);
+        } else {
+            of.waiting.push(priority, item);
+        }
+    }
+
+    /// Where what becomes ready of the recipient stands, when it has to wait.
+    pub(crate) fn behind(&mut self, recipient: &str) -> Option<&mut Ready> {
+        self.0.get_mut(recipient).map(|of| &mut of.waiting)
+    }
+
+    /// The recipient's first, which is passed over no longer.
+    pub(crate) fn call(&mut self, recipient: &str) -> Option<(u8, Item)> {
+        let of = self.0.get_mut(recipient)?;
+        let first = of.waiting.pop();
+        of.called = first.as_ref().map(|(_, item)| item.clone());
+        if of.waiting.is_empty() {
+            self.0.remove(recipient);
+        }
+        first
+    }
+
+    pub(crate) fn recipients(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|recipient| &**recipient)
     }
 }
 
@@ -71,7 +125,7 @@ mod tests {
             }
         }
         let order: Vec<u64> = std::iter::from_fn(|| match ready.pop() {
-            Some(Item::Aside(source)) => Some(source / 10_000),
+            Some((_, Item::Aside(source))) => Some(source / 10_000),
             _ => None,
         })
         .collect();
@@ -80,5 +134,22 @@ mod tests {
         let count = |class| first.iter().filter(|c| **c == class).count();
         assert_eq!((count(1), count(5), count(10)), (700, 50, 50));
         assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn who_was_passed_over_keeps_its_turn_and_its_priority() {
+        let mut passed = PassedOver::default();
+        passed.put("a", 5, Item::Aside(1));
+        passed.put("a", 5, Item::Aside(2));
+        passed.behind("a").expect("it waits").push(1, Item::Aside(3));
+        assert!(passed.behind("b").is_none() && passed.call("b").is_none());
+        assert_eq!(passed.call("a"), Some((1, Item::Aside(3))));
+        let first = passed.call("a").expect("the next");
+        assert_eq!(first, (5, Item::Aside(1)));
+        passed.put("a", first.0, first.1);
+        assert_eq!(passed.recipients().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(passed.call("a"), Some((5, Item::Aside(1))));
+        assert_eq!(passed.call("a"), Some((5, Item::Aside(2))));
+        assert_eq!(passed.recipients().count(), 0);
     }
 }

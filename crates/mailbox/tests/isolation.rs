@@ -88,7 +88,7 @@ fn i16_what_is_under_trial_when_the_process_dies_three_times_is_set_aside() {
         assert_eq!(rig.owner.fold().trials().deaths.get(&0), Some(&death));
         offer(&mut rig, 0..2);
     }
-    let started = rig.owner.start(rig.now, true).expect("no trial is needed any more");
+    let started = rig.owner.start(rig.now, true, |_| true).expect("no trial is needed any more");
     assert!(started.condemned && started.source == 0);
     rig.finish(0);
     rig.settle_journal();
@@ -101,7 +101,7 @@ fn i16_what_is_under_trial_when_the_process_dies_three_times_is_set_aside() {
     // An owner that does not know that it is done does not try it either.
     let mut next = rig.take_over(mailrail_mailbox::Checkpoint::at(0));
     offer(&mut next, 0..1);
-    assert!(next.owner.start(next.now, true).is_some_and(|started| started.condemned));
+    assert!(next.owner.start(next.now, true, |_| true).is_some_and(|started| started.condemned));
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn i16_more_than_may_go_to_quarantine_stop_the_partition_until_it_is_handed_over
         assert!(rig.owner.fold().trials().condemned.len() <= CONDEMNED_MAX);
         offer(&mut rig, 0..source + 1);
         for _ in 0..source {
-            let started = rig.owner.start(rig.now, true).expect("known to be to blame");
+            let started = rig.owner.start(rig.now, true, |_| true).expect("known to be to blame");
             assert!(started.condemned);
             rig.finish(started.source);
         }

@@ -5,7 +5,7 @@ mod rig;
 use std::time::Duration;
 
 use mailrail_mailbox::{Config, Fenced, Kind, Limits, Link, Offered, Settlement, Traits};
-use mailrail_types::{HoldReason, Timestamp};
+use mailrail_types::{HoldReason, MailboxKey, Timestamp};
 use rig::{Rig, claim, config, hold, retry, tolerant};
 
 #[test]
@@ -260,7 +260,7 @@ fn i13_attempts_are_in_the_journal_before_the_next_one_starts() {
     rig.pass(1);
     assert_eq!(rig.start(), None, "its second attempt is on its way to the journal");
     rig.read_back();
-    let started = rig.owner.start(rig.now, true).expect("it is due");
+    let started = rig.owner.start(rig.now, true, |_| true).expect("it is due");
     assert_eq!(started.history.map(|history| history.attempts), Some(2));
 }
 
@@ -338,7 +338,33 @@ fn s32_the_more_urgent_mailbox_goes_first() {
 fn i10_nothing_starts_without_a_lease() {
     let mut rig = Rig::new(config());
     rig.offer(0, "m");
-    assert!(rig.owner.start(rig.now, false).is_none());
+    assert!(rig.owner.start(rig.now, false, |_| true).is_none());
     assert_eq!(rig.start(), Some(0), "it only waited");
     assert_eq!(Timestamp::ZERO.plus(Duration::from_secs(1000)), rig.now);
+}
+
+/// A24: whose recipient has what it may have lets others pass. It is ready all the time: neither held nor parked, and it goes in its
+/// turn when it may.
+#[test]
+fn a24_who_may_not_go_lets_others_pass_and_keeps_its_turn() {
+    let [one, two, other] = ["p::t:slow::0", "p::t:slow::1", "p::t:quick::0"];
+    let mut rig = Rig::new(config());
+    for (source, mailbox) in (0..).zip([one, two, other, one, other]) {
+        rig.offer(source, mailbox);
+    }
+    let (now, is_other) = (rig.now, |mailbox: &MailboxKey| mailbox.recipient() == "p::t:quick");
+    let start = |rig: &mut Rig| rig.owner.start(now, true, is_other).map(|started| started.source);
+    assert_eq!(start(&mut rig), Some(2));
+    rig.settle(2, Settlement::Ended);
+    assert_eq!((start(&mut rig), start(&mut rig)), (Some(4), None));
+    assert!(!rig.owner.has_ready(), "it is not asked for again before it is called");
+    rig.pass(10);
+    assert!(rig.journal.iter().all(|entry| !matches!(entry.kind, Kind::Park(_))), "{:?}", rig.journal);
+    assert_eq!(rig.owner.held_longest(), None);
+    rig.owner.call("p::t:slow");
+    assert_eq!(start(&mut rig), None, "it still may not");
+    rig.owner.call_all();
+    assert_eq!((rig.start(), rig.start()), (Some(0), Some(1)), "one that went calls the next");
+    rig.settle(0, Settlement::Ended);
+    assert_eq!(rig.start(), Some(3));
 }

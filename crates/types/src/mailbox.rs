@@ -152,6 +152,13 @@ impl MailboxKey {
         &self.0
     }
 
+    /// The part of the key that all mailboxes of a recipient share: up to its endpoint, or integration.
+    #[must_use]
+    pub fn recipient(&self) -> &str {
+        let end = self.0.match_indices(':').nth(3).map_or(self.0.len(), |(at, _)| at);
+        &self.0[..end]
+    }
+
     /// The partition of this mailbox: XXH3-64 of the key, modulo the pinned count. Stable across versions and machines.
     #[must_use]
     pub fn partition(&self, count: PartitionCount) -> u32 {

@@ -30,6 +30,7 @@ use crate::gate::Waker;
 use crate::numbers::ByNumber;
 use crate::observe::Observed;
 use crate::permit::{Pass, Permit, TrialTurn};
+use crate::places::Bell;
 use crate::sequence::Sequences;
 use crate::service::Shared;
 use crate::takeover::{Taken, take_over};
@@ -108,6 +109,7 @@ pub(crate) struct Partition {
     /// Those that were told so before it was noted here that they wait.
     woken_early: HashSet<MailboxKey>,
     of_partition: Arc<OfPartition>,
+    bell: Arc<Bell>,
     share: Share,
     /// Records whose time is known, to find the newest one below the checkpoint.
     marks: VecDeque<Mark>,
@@ -174,6 +176,7 @@ impl Partition {
                 waker: Waker(waker),
                 stop: claim.stop.clone(),
             }),
+            bell: Arc::default(),
             share: shared.budget.share(shared.metrics.clone()),
             marks: VecDeque::new(),
             mark,
@@ -234,6 +237,7 @@ impl Partition {
                 permit = permit_of(&mut self.waiting), if self.waiting.is_some() && lease => self.start(permit)?,
                 () = self.claim.lease.held(), if !lease && self.waiting.is_some() => {}
                 Some(mailbox) = self.woken.recv() => self.wake(mailbox),
+                recipients = self.bell.heard() => self.called(recipients),
                 () = self.shared.directory.changed_since(self.setup), if !draining => self.look_at_setup(),
                 () = &mut sleep => {}
                 _ = tick.tick() => self.keep_up(),

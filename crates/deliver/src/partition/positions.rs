@@ -60,6 +60,8 @@ impl Partition {
     /// Puts the position down for the next commit, and looks after the journal now and then.
     pub(super) fn keep_up(&mut self) {
         self.put_position();
+        // The share of an endpoint grows too when attempts of others end, of which nobody tells.
+        self.protocol.call_all();
         self.observe();
         if !self.trim.running && Instant::now() >= self.trim.at && self.last_word.is_none() {
             self.ask_for_committed();

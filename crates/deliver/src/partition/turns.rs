@@ -1,5 +1,7 @@
 //! Turns: deliveries start, and what came of them goes back to the protocol and into the log.
 
+use std::collections::BTreeSet;
+
 use mailrail_log::{LogError, StoredRecord};
 use mailrail_mailbox::{Hold, Settlement, Source, Unfinished};
 use mailrail_types::{Attempt, MailboxKey, Outcome};
@@ -29,7 +31,12 @@ impl Partition {
         let mut permit = Some(permit);
         while let Some(free) = permit.take() {
             let lease = self.claim.lease.holds(Instant::now());
-            let Some(started) = self.protocol.start(self.shared.now(), lease) else {
+            let mut place = None;
+            let started = self.protocol.start(self.shared.now(), lease, |mailbox| {
+                place = self.shared.places.take(mailbox, &self.bell);
+                place.is_some()
+            });
+            let Some(started) = started else {
                 self.keep_alone(free);
                 return Ok(());
             };
@@ -55,6 +62,7 @@ impl Partition {
             let shared = self.shared.clone();
             let task = self.tasks.spawn(async move {
                 let turn = attempt(&shared, &turned, free).await;
+                drop(place);
                 Step::Turned { source, turn }
             });
             self.turns.insert(task.id(), source);
@@ -63,6 +71,13 @@ impl Partition {
             }
         }
         Ok(())
+    }
+
+    /// Endpoints may have one more; what had to let others pass may ask again.
+    pub(super) fn called(&mut self, recipients: BTreeSet<Box<str>>) {
+        for recipient in recipients {
+            self.protocol.call(&recipient);
+        }
     }
 
     /// What runs is cut: it may still be at work where it went, which the next owner must know.

@@ -119,7 +119,7 @@ impl Protocol {
         }
         for source in waited {
             if let Some(aside) = self.asides.get(source) {
-                self.ready.push(aside.traits.priority, Item::Aside(*source));
+                self.push_ready(aside.traits.priority, Item::Aside(*source));
             }
         }
         self.make_ready(mailbox);
@@ -364,7 +364,7 @@ impl Protocol {
         if aside.hold.until > now {
             self.timers.aside(aside.hold.until, mailbox, source);
         } else if aside.bytes.is_some() {
-            self.ready.push(aside.traits.priority, Item::Aside(source));
+            self.push_ready(aside.traits.priority, Item::Aside(source));
         } else {
             self.wanting_asides.insert(aside.content, source);
         }

@@ -210,7 +210,7 @@ impl Protocol {
                 None
             }
             None => loop {
-                let started = self.start_next(now)?;
+                let started = self.start_next(now, |_| true)?;
                 let waits = self.isolation.waits_for(started.source, now);
                 match waits.filter(|_| !started.condemned && self.rules.suspects_wait) {
                     Some(hold) => self.put_back(started, hold, now),

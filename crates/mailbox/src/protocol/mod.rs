@@ -25,7 +25,7 @@ use crate::entry::{Entry, Hold, Place, Source, Unfinished};
 use crate::flying::Flying;
 use crate::fold::Fold;
 use crate::lane::{Lane, Traits};
-use crate::ready::{Item, Ready};
+use crate::ready::{Item, PassedOver, Ready};
 use crate::rules::Rules;
 use crate::window::{Limits, Window};
 
@@ -114,6 +114,7 @@ pub struct Protocol {
     /// Since when a mailbox with open records waits.
     held_since: BTreeMap<MailboxKey, Timestamp>,
     ready: Ready,
+    passed_over: PassedOver,
     timers: Timers,
     /// Attempts that run or whose end is not recorded yet.
     flights: BTreeMap<Source, Flight>,
@@ -184,6 +185,7 @@ impl Protocol {
             holds: BTreeMap::new(),
             held_since: BTreeMap::new(),
             ready: Ready::default(),
+            passed_over: PassedOver::default(),
             timers: Timers::default(),
             flights: BTreeMap::new(),
             flying: Flying::default(),
@@ -286,7 +288,7 @@ impl Protocol {
         if !lane.is_ready && !waits_for_flight {
             lane.is_ready = true;
             let priority = lane.traits.priority;
-            self.ready.push(priority, Item::Mailbox(mailbox.clone()));
+            self.push_ready(priority, Item::Mailbox(mailbox.clone()));
         }
     }
 

@@ -194,7 +194,8 @@ impl Protocol {
             self.content += shape.bytes;
         }
         if aside.hold.until <= now && !aside.running {
-            self.ready.push(aside.traits.priority, Item::Aside(source));
+            let priority = aside.traits.priority;
+            self.push_ready(priority, Item::Aside(source));
         } else {
             let (until, mailbox) = (aside.hold.until, aside.mailbox.clone());
             self.timers.aside(until, &mailbox, source);

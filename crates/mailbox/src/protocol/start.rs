@@ -37,26 +37,78 @@ impl Protocol {
     }
 
     /// The next delivery to attempt, if one may go. From here to [`Protocol::settle`] nothing else of a strict mailbox goes
-    /// (I12). `lease`: whether the ownership is sure for long enough (I10).
-    pub fn start(&mut self, now: Timestamp, lease: bool) -> Option<Started> {
+    /// (I12). `lease`: whether the ownership is sure for long enough (I10). `may_go` is asked right before one of the mailbox would go;
+    /// where it may not, others go, until [`Protocol::call`]. What waits so is ready: it is neither held nor parked. A delivery that is
+    /// tried alone is not asked about.
+    pub fn start(
+        &mut self,
+        now: Timestamp,
+        lease: bool,
+        may_go: impl FnMut(&MailboxKey) -> bool,
+    ) -> Option<Started> {
         if self.stopping || (!lease && self.rules.lease) {
             return None;
         }
-        if self.isolation.is_on() { self.start_in_isolation(now) } else { self.start_next(now) }
+        if self.isolation.is_on() { self.start_in_isolation(now) } else { self.start_next(now, may_go) }
     }
 
-    pub(super) fn start_next(&mut self, now: Timestamp) -> Option<Started> {
-        while let Some(item) = self.ready.pop() {
+    pub(super) fn start_next(
+        &mut self,
+        now: Timestamp,
+        mut may_go: impl FnMut(&MailboxKey) -> bool,
+    ) -> Option<Started> {
+        while let Some((priority, item)) = self.ready.pop() {
+            let Some(mailbox) = self.mailbox_of(&item) else { continue };
+            if !may_go(&mailbox) {
+                self.passed_over.put(mailbox.recipient(), priority, item);
+                continue;
+            }
             let started = match item {
                 Item::Mailbox(mailbox) => self.start_of_mailbox(&mailbox, now),
                 Item::Aside(source) => self.start_aside(source, now),
             };
+            // It might go: so might the next of its recipient.
+            self.call(mailbox.recipient());
             if let Some(mut started) = started {
                 started.condemned = self.isolation.condemns(started.source);
                 return Some(started);
             }
         }
         None
+    }
+
+    /// There may be room for one more of a recipient, of which something had to let others pass.
+    pub fn call(&mut self, recipient: &str) {
+        if let Some((priority, item)) = self.passed_over.call(recipient) {
+            self.ready.push(priority, item);
+        }
+    }
+
+    /// The same for every recipient.
+    pub fn call_all(&mut self) {
+        let recipients: Vec<Box<str>> = self.passed_over.recipients().map(Into::into).collect();
+        for recipient in recipients {
+            self.call(&recipient);
+        }
+    }
+
+    /// Something may start when its turn comes.
+    pub(super) fn push_ready(&mut self, priority: u8, item: Item) {
+        let behind = match &item {
+            Item::Mailbox(mailbox) => self.passed_over.behind(mailbox.recipient()),
+            Item::Aside(source) => {
+                let aside = self.asides.get(source);
+                aside.and_then(|aside| self.passed_over.behind(aside.mailbox.recipient()))
+            }
+        };
+        behind.unwrap_or(&mut self.ready).push(priority, item);
+    }
+
+    fn mailbox_of(&self, item: &Item) -> Option<MailboxKey> {
+        match item {
+            Item::Mailbox(mailbox) => Some(mailbox.clone()),
+            Item::Aside(source) => self.asides.get(source).map(|aside| aside.mailbox.clone()),
+        }
     }
 
     fn start_of_mailbox(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Started> {

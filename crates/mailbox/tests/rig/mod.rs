@@ -125,7 +125,7 @@ impl Rig {
 
     pub(crate) fn start(&mut self) -> Option<Source> {
         self.forget();
-        let started = self.owner.start(self.now, true)?;
+        let started = self.owner.start(self.now, true, |_| true)?;
         assert!(self.contents.contains(&started.source), "the content of {} is not at hand", started.source);
         Some(started.source)
     }
@@ -232,7 +232,7 @@ impl Rig {
         let now = self.now;
         self.owner.tick(now);
         // Without a lease it only says what it would need.
-        if let Some(started) = self.owner.start(now, true) {
+        if let Some(started) = self.owner.start(now, true, |_| true) {
             self.owner.settle(started.source, Settlement::NotStarted, now);
             return None;
         }

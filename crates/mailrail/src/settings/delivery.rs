@@ -11,8 +11,8 @@ use super::units::{self, DurationText, SizeText};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DeliverSettings {
-    /// Most requests that one process has open at once. An endpoint without a `max_in_flight` has at most twice as many as could still be
-    /// opened: two thirds of them, when it is alone.
+    /// Most requests that one process has open at once. An endpoint has at most twice as many as could still be opened:
+    /// two thirds of them, when it is alone.
     pub(crate) attempts_in_flight_max: usize,
     /// Failures in a row after which an endpoint is left alone for a while: its mail waits and one request at a time probes
     /// it. 0: never.

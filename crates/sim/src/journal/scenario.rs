@@ -102,6 +102,8 @@ pub(super) struct Scenario {
     pub(super) batch_max: usize,
     /// Deliveries that take the process down that attempts them.
     pub(super) poisons: usize,
+    /// Of a start: that the process has given the recipient all that it may have.
+    pub(super) crowded: f64,
     /// Nothing ever goes wrong or takes long: then nothing may be parked.
     pub(super) healthy: bool,
 }
@@ -135,6 +137,7 @@ impl Scenario {
             config,
             batch_max: chance.within(1, 8) as usize,
             poisons: if !healthy && chance.happens(0.15) { chance.within(1, 2) as usize } else { 0 },
+            crowded: chance.fault(0.4, 0.5),
             healthy,
         }
     }

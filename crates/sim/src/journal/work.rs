@@ -106,9 +106,21 @@ impl World<'_> {
         if !self.may_try(owner) {
             return;
         }
+        if let Some(protocol) = &mut owner.protocol {
+            protocol.call_all();
+        }
         for _ in 0..STARTS_MAX {
             let Some(protocol) = &mut owner.protocol else { return };
-            let Some(started) = protocol.start(now, lease) else { return };
+            let (crowded, mut passed) = (if self.calm { 0.0 } else { self.plan.crowded }, false);
+            let started = protocol.start(now, lease, |_| {
+                let may = !self.chance.happens(crowded);
+                passed |= !may;
+                may
+            });
+            if passed {
+                self.after(10, 500, Event::Wake(owner.id));
+            }
+            let Some(started) = started else { return };
             let source = started.source;
             let Some(content) = owner.contents.get_mut(&source) else {
                 return self.oracle.fail(Failure::NoContent { partition: owner.partition, delivery: source });
