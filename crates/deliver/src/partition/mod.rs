@@ -167,7 +167,7 @@ impl Partition {
             waiting: None,
             trial: None,
             alone: None,
-            unrecorded: Unrecorded::default(),
+            unrecorded: Unrecorded::new(shared.config.commit_interval),
             recording: false,
             woken,
             woken_early: HashSet::new(),
