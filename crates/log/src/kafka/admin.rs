@@ -14,7 +14,7 @@ use rdkafka::{Offset as Place, TopicPartitionList};
 
 use super::client::{Blocking, Plain, bounds_in, unavailable};
 use super::config::KafkaConfig;
-use super::renewable::Renewable;
+use super::renewable::{Lent, Renewable};
 use crate::{Bounds, Committed, LogError, Offset};
 
 /// An answer to a question of ours; brokers answer in milliseconds or are in trouble.
@@ -35,7 +35,8 @@ pub(super) struct Admin {
     admin: Renewable<AdminClient<Plain>>,
     pub(super) blocking: Blocking,
     /// Clients that ask for committed offsets, by group: a process has one or two.
-    observers: Mutex<HashMap<String, Arc<Observer>>>,
+    /// Nothing: the log is closed.
+    observers: Mutex<Option<HashMap<String, Arc<Observer>>>>,
     /// A topic that exists, to ask for in readiness checks instead of for all.
     pub(super) known: Mutex<Option<String>>,
 }
@@ -46,7 +47,7 @@ impl Admin {
             config: config.clone(),
             admin: Renewable::default(),
             blocking: Blocking::new(),
-            observers: Mutex::default(),
+            observers: Mutex::new(Some(HashMap::new())),
             known: Mutex::default(),
         };
         // What cannot work is said at once.
@@ -54,7 +55,7 @@ impl Admin {
         Ok(new)
     }
 
-    fn client(&self) -> Result<Arc<AdminClient<Plain>>, LogError> {
+    fn client(&self) -> Result<Arc<Lent<AdminClient<Plain>>>, LogError> {
         self.admin.get(|| {
             let made = self.config.admin().create_with_context(Plain::default());
             made.map_err(|it| self.config.refused(it))
@@ -66,22 +67,23 @@ impl Admin {
         &self,
         question: impl FnOnce(&Client<Plain>) -> Result<T, KafkaError>,
     ) -> Result<T, LogError> {
-        let client = self.client()?;
+        let (client, began) = (self.client()?, Instant::now());
         let answer = question(client.inner());
-        self.admin.asked(&client, &answer, Instant::now());
+        self.admin.asked(&client, &answer, began, Instant::now());
         answer.map_err(unavailable)
     }
 
-    /// Gives the cluster an order.
+    /// Gives the cluster an order. It waits on an async worker; the client is made where it may block, since whoever asks meanwhile waits
+    /// for that too.
     pub(super) async fn order<T>(
-        &self,
+        self: &Arc<Self>,
         order: impl AsyncFnOnce(&AdminClient<Plain>) -> Result<T, KafkaError>,
     ) -> Result<T, LogError> {
-        let client = self.client()?;
+        let this = self.clone();
+        let client = self.blocking.run(move || this.client()).await?;
+        let began = Instant::now();
         let answer = order(&client).await;
-        self.admin.asked(&client, &answer, Instant::now());
-        // The last one ends it, which may wait for the network.
-        drop(tokio::task::spawn_blocking(move || drop(client)));
+        self.admin.asked(&client, &answer, began, Instant::now());
         answer.map_err(unavailable)
     }
 
@@ -134,7 +136,7 @@ impl Admin {
         partition: u32,
     ) -> Result<Option<Committed>, LogError> {
         let number = partition_number(partition)?;
-        let observer = self.observer(group);
+        let observer = self.observer(group)?;
         let mut asked = 0;
         loop {
             asked += 1;
@@ -147,9 +149,10 @@ impl Admin {
         }
     }
 
-    fn observer(&self, group: &str) -> Arc<Observer> {
+    fn observer(&self, group: &str) -> Result<Arc<Observer>, LogError> {
         let mut observers = self.observers.lock().unwrap_or_else(PoisonError::into_inner);
-        observers.entry(group.to_owned()).or_default().clone()
+        let observers = observers.as_mut().ok_or(LogError::Closed)?;
+        Ok(observers.entry(group.to_owned()).or_default().clone())
     }
 
     fn ask_committed(
@@ -166,9 +169,9 @@ impl Admin {
         drain(&client);
         let mut list = TopicPartitionList::new();
         list.add_partition(topic, partition);
-        // The answer must not outlive this call: a client that is dropped before it waits for it for ever.
+        let began = Instant::now();
         let answer = client.committed_offsets(list, COMMITTED_WAIT);
-        observer.asked(&client, &answer, Instant::now());
+        observer.asked(&client, &answer, began, Instant::now());
         committed_in(&answer.map_err(unavailable)?)
     }
 
@@ -186,13 +189,18 @@ impl Admin {
     /// What they say piles up while nobody asks.
     fn drain_observers(&self) {
         let observers = self.observers.lock().unwrap_or_else(PoisonError::into_inner);
-        observers.values().filter_map(|it| it.made()).for_each(|client| drain(&client));
+        observers
+            .iter()
+            .flat_map(HashMap::values)
+            .filter_map(|it| it.made())
+            .for_each(|client| drain(&client));
     }
 
-    /// Drops the clients that may wait for the network when dropped. Blocks.
+    /// From now on nothing is asked. Questions under way may end; nobody waits for them, nor for the ends of the clients.
     pub(super) fn close(&self) {
-        let observers = std::mem::take(&mut *self.observers.lock().unwrap_or_else(PoisonError::into_inner));
-        drop((observers, self.admin.take()));
+        let observers = self.observers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        observers.iter().flat_map(HashMap::values).for_each(|it| it.close());
+        self.admin.close();
     }
 }
 

@@ -22,41 +22,68 @@ const ABOUT_PROPERTIES: &str = "CONFWARN";
 /// After this such a line repeats the value, up to a backquote.
 const VALUE_FOLLOWS: &str = "set to `";
 
-/// Context of a client without callbacks of its own.
+/// Context of a client that is asked now and then.
 #[derive(Debug, Default)]
 pub(super) struct Plain {
     /// Grows with every event that a poll consumed without returning it: then there may be more in the queue.
     pub(super) events: AtomicU64,
-    /// Grows with every sign that something is wrong.
-    pub(super) signs: AtomicU64,
-    pub(super) brokers: KnownBrokers,
 }
 
 impl ClientContext for Plain {
-    fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
-        self.disturbed();
-        log(level, fac, log_message);
+    fn log(&self, level: RDKafkaLogLevel, fac: &str, text: &str) {
+        self.events.fetch_add(1, Ordering::Relaxed);
+        log(level, fac, text);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.disturbed();
-        tracing::warn!(target: "mailrail_log::kafka", %error, reason, "kafka client error; it goes on trying");
-    }
-
-    fn stats_raw(&self, report: &[u8]) {
         self.events.fetch_add(1, Ordering::Relaxed);
-        self.brokers.take(report);
+        tracing::warn!(target: "mailrail_log::kafka", %error, reason, "kafka client error; it goes on trying");
     }
 }
 
 impl ConsumerContext for Plain {}
 
-impl Plain {
-    fn disturbed(&self) {
-        self.events.fetch_add(1, Ordering::Relaxed);
+/// Context of a client that reads all the time.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) plain: Plain,
+    /// Grows with every sign that something is wrong.
+    pub(super) signs: AtomicU64,
+    pub(super) brokers: KnownBrokers,
+}
+
+impl ClientContext for Reading {
+    fn log(&self, level: RDKafkaLogLevel, fac: &str, text: &str) {
         self.signs.fetch_add(1, Ordering::Relaxed);
+        self.plain.log(level, fac, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.signs.fetch_add(1, Ordering::Relaxed);
+        self.plain.error(error, reason);
+    }
+
+    fn stats_raw(&self, report: &[u8]) {
+        self.plain.events.fetch_add(1, Ordering::Relaxed);
+        self.brokers.take(report);
     }
 }
+
+impl ConsumerContext for Reading {}
+
+/// What every context with `brokers` does with lines and reports, for its `impl ClientContext`.
+macro_rules! lines_and_reports {
+    () => {
+        fn log(&self, level: rdkafka::config::RDKafkaLogLevel, fac: &str, text: &str) {
+            $crate::kafka::client::log(level, fac, text);
+        }
+
+        fn stats_raw(&self, report: &[u8]) {
+            self.brokers.take(report);
+        }
+    };
+}
+pub(super) use lines_and_reports;
 
 /// One line of librdkafka's log.
 pub(super) fn log(level: RDKafkaLogLevel, fac: &str, text: &str) {
@@ -86,10 +113,18 @@ fn without_value<'a>(fac: &str, text: &'a str) -> Cow<'a, str> {
     Cow::Owned(format!("{before}{VALUE_FOLLOWS}…`{after}"))
 }
 
+/// The code of an error, also of an order's, which the binding leaves out.
+pub(super) fn code_of(error: &KafkaError) -> Option<RDKafkaErrorCode> {
+    match error {
+        KafkaError::AdminOp(code) => Some(*code),
+        other => other.rdkafka_error_code(),
+    }
+}
+
 /// A question or an order that the cluster did not take.
 #[expect(clippy::needless_pass_by_value, reason = "given to map_err")]
 pub(super) fn unavailable(error: KafkaError) -> LogError {
-    LogError::Unavailable(match error.rdkafka_error_code() {
+    LogError::Unavailable(match code_of(&error) {
         Some(code) => describe(code),
         None => format!("kafka says: {error}"),
     })
@@ -103,6 +138,15 @@ pub(super) fn describe(code: RDKafkaErrorCode) -> String {
 /// Watermarks as bounds; `None` when the client gives places that it does not know.
 pub(super) fn bounds_in((low, high): (i64, i64)) -> Option<Bounds> {
     Some(Bounds { low: low.try_into().ok()?, high: high.try_into().ok()? })
+}
+
+/// Runs what may wait for the network for ever, such as the end of a client, on a thread that nobody waits for: neither an async worker
+/// nor the runtime, which at its end waits for what it let block.
+///
+/// # Errors
+/// There is no thread; the work was dropped.
+pub(super) fn aside(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name("log-replace".to_owned()).spawn(work).map(drop)
 }
 
 /// Runs blocking calls, a bounded number at a time.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
-use super::brokers::REPORT_INTERVAL_MS;
+use super::brokers::{PRODUCER_REPORT_INTERVAL_MS, REPORT_INTERVAL_MS};
+use super::properties::is_of_producers_only;
 use crate::LogError;
 use crate::port::RELEASE_WAIT;
 
@@ -84,73 +85,6 @@ impl fmt::Debug for KafkaConfig {
     }
 }
 
-/// Settings of ours with a field of their own.
-const NAMED: &[(&str, &str)] = &[
-    ("bootstrap.servers", "brokers"),
-    ("metadata.broker.list", "brokers"),
-    ("client.id", "client_id"),
-    ("delivery.timeout.ms", "delivery_timeout"),
-    ("message.timeout.ms", "delivery_timeout"),
-    ("message.max.bytes", "record_bytes_max"),
-    ("session.timeout.ms", "session_timeout"),
-    ("heartbeat.interval.ms", "heartbeat_interval"),
-];
-
-/// What the promises of the log rest on.
-const FIXED: &[&str] = &[
-    "acks",
-    "request.required.acks",
-    "allow.auto.create.topics",
-    "auto.commit.enable",
-    "auto.commit.interval.ms",
-    "auto.offset.reset",
-    "check.crcs",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.gapless.guarantee",
-    "enable.idempotence",
-    "enable.partition.eof",
-    "fetch.message.max.bytes",
-    "fetch.max.bytes",
-    "group.id",
-    "group.instance.id",
-    "group.protocol",
-    "group.remote.assignor",
-    "isolation.level",
-    "max.in.flight",
-    "max.in.flight.requests.per.connection",
-    "max.partition.fetch.bytes",
-    "max.poll.interval.ms",
-    "message.send.max.retries",
-    "partition.assignment.strategy",
-    "partitioner",
-    "plugin.library.paths",
-    "queue.buffering.backpressure.threshold",
-    "queue.buffering.max.kbytes",
-    "queue.buffering.max.messages",
-    "queued.max.messages.kbytes",
-    "queued.min.messages",
-    "queuing.strategy",
-    "request.timeout.ms",
-    "retries",
-    "statistics.interval.ms",
-    "topic.metadata.propagation.max.ms",
-    "transaction.timeout.ms",
-    "transactional.id",
-];
-
-/// Only producers know these; a consumer would complain about them.
-const PRODUCER_ONLY: &[&str] = &[
-    "batch.num.messages",
-    "batch.size",
-    "compression.codec",
-    "compression.level",
-    "compression.type",
-    "linger.ms",
-    "queue.buffering.max.ms",
-    "sticky.partitioning.linger.ms",
-];
-
 impl KafkaConfig {
     /// Refuses what cannot work, with what to change.
     pub(super) fn check(&self) -> Result<(), LogError> {
@@ -158,16 +92,8 @@ impl KafkaConfig {
         if self.brokers.trim().is_empty() {
             return refuse("kafka needs brokers: set host:port of at least one".to_owned());
         }
-        for name in self.properties.keys() {
-            if let Some((_, field)) = NAMED.iter().find(|(property, _)| property == name) {
-                return refuse(format!("kafka property {name} has a setting of its own: use {field}"));
-            }
-            if FIXED.contains(&name.as_str()) {
-                return refuse(format!(
-                    "kafka property {name} keeps records safe and cannot be set; remove it"
-                ));
-            }
-        }
+        self.check_client_id()?;
+        self.check_properties()?;
         self.check_mechanism()?;
         if self.replication_factor == 0 || self.min_insync_replicas == 0 {
             return refuse("kafka replication_factor and min_insync_replicas must be at least 1".to_owned());
@@ -202,7 +128,7 @@ impl KafkaConfig {
     fn client(&self, producer: bool) -> ClientConfig {
         let mut client = ClientConfig::new();
         for (name, value) in &self.properties {
-            if producer || !PRODUCER_ONLY.contains(&name.as_str()) {
+            if producer || !is_of_producers_only(name) {
                 client.set(name, value);
             }
         }
@@ -243,6 +169,7 @@ impl KafkaConfig {
             .set("enable.idempotence", "true")
             .set("enable.gapless.guarantee", "true")
             .set("message.timeout.ms", "0")
+            .set("statistics.interval.ms", PRODUCER_REPORT_INTERVAL_MS)
             .set("message.max.bytes", self.message_max_bytes().to_string())
             .set("queue.buffering.max.kbytes", PRODUCER_QUEUE_KIB.to_string())
             .set("queue.buffering.max.messages", PRODUCER_QUEUE_RECORDS.to_string())
@@ -284,6 +211,11 @@ impl KafkaConfig {
             .set("auto.offset.reset", "error")
             .set("queued.min.messages", "1")
             .set("fetch.message.max.bytes", "4096");
+        // A connection to the coordinator that dies without a word is noticed only by a request that gets no answer in time, and a
+        // heartbeat has the whole session for that: then it is over. A commit has this long. One that gets no answer ends the
+        // connection, the coordinator is looked for again, and heartbeats go on before the session ends. Not much less: a commit may
+        // stand behind a request to join on the same connection, which waits for others of the group.
+        self.unless_set(&mut client, "socket.timeout.ms", "20000");
         client
     }
 
@@ -331,6 +263,13 @@ mod tests {
             it.properties.insert("delivery.timeout.ms".to_owned(), "1".to_owned());
         });
         assert!(text.contains("use delivery_timeout"), "{text}");
+        let text = refusal(|it| {
+            it.properties.insert("statistics.interval.ms".to_owned(), "0".to_owned());
+        });
+        assert!(text.contains("lost their brokers") && text.contains("remove it"), "{text}");
+        for wrong in ["a\"b", "a\\b", "a\nb"] {
+            assert!(refusal(|it| it.client_id = wrong.to_owned()).contains("client_id"), "{wrong}");
+        }
         assert!(refusal(|it| it.brokers.clear()).contains("brokers"));
         assert!(refusal(|it| it.min_insync_replicas = 4).contains("nothing could ever be written"));
         assert!(refusal(|it| it.session_timeout = Duration::from_secs(5)).contains("a third"));
@@ -348,6 +287,33 @@ mod tests {
         ] {
             assert_eq!(producer.get(name), Some(value), "{name}");
         }
+    }
+
+    #[test]
+    fn clients_that_run_all_the_time_report_and_the_producer_more_seldom() {
+        let config = KafkaConfig::new("127.0.0.1:9092");
+        let interval = |client: ClientConfig| client.get("statistics.interval.ms").expect("set").to_owned();
+        for (client, expected) in [
+            (config.reader(), "5000"),
+            (config.member("g"), "5000"),
+            (config.producer(), "20000"),
+            (config.observer("g"), "0"),
+            (config.admin(), "0"),
+        ] {
+            assert_eq!(interval(client), expected);
+        }
+    }
+
+    /// Several commits in a session may go without an answer before it ends.
+    #[test]
+    fn a_member_notices_a_dead_connection_within_a_third_of_its_session() {
+        let mut config = KafkaConfig::new("127.0.0.1:9092");
+        let timeout = |config: &KafkaConfig| {
+            config.member("g").get("socket.timeout.ms").and_then(|ms| ms.parse::<u64>().ok()).expect("set")
+        };
+        assert!(u128::from(timeout(&config)) * 3 <= config.session_timeout.as_millis());
+        config.properties.insert("socket.timeout.ms".to_owned(), "30000".to_owned());
+        assert_eq!(timeout(&config), 30_000, "who sets it knows why");
     }
 
     /// I12: an owner that cannot say its last word lets its attempts end first, and a session is longer than those.

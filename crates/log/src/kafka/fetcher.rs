@@ -13,10 +13,11 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset as Place, TopicPartitionList};
 
-use super::client::{Plain, bounds_in, unavailable};
+use super::client::{Reading, aside, bounds_in, unavailable};
 use super::config::KafkaConfig;
 use super::copy_out::{Slots, Untold, copy_out};
 use super::readers::{Key, Set, Slot};
+use super::replacements::Replacements;
 use super::stalls::{Stalls, begin_at};
 use crate::{Bounds, LogError};
 
@@ -41,7 +42,7 @@ const ROOM_LOOK: Duration = Duration::from_millis(1);
 /// The thread of a set.
 pub(super) struct Fetcher {
     config: KafkaConfig,
-    consumer: BaseConsumer<Plain>,
+    consumer: BaseConsumer<Reading>,
     set: Arc<Set>,
     assigned: Slots,
     untold: Untold,
@@ -52,12 +53,14 @@ pub(super) struct Fetcher {
     /// The client refused an assignment.
     assign_again: Option<Instant>,
     stalls: Stalls,
+    /// Of clients that lost their brokers.
+    replacements: Replacements,
 }
 
 /// The client of a set. It wakes the thread of the set.
-fn client(config: &KafkaConfig, set: &Arc<Set>) -> Result<BaseConsumer<Plain>, LogError> {
-    let made = config.reader().create_with_context(Plain::default());
-    let mut consumer: BaseConsumer<Plain> = made.map_err(|it| config.refused(it))?;
+fn client(config: &KafkaConfig, set: &Arc<Set>) -> Result<BaseConsumer<Reading>, LogError> {
+    let made = config.reader().create_with_context(Reading::default());
+    let mut consumer: BaseConsumer<Reading> = made.map_err(|it| config.refused(it))?;
     let woken = set.clone();
     consumer.set_nonempty_callback(move || woken.unpark());
     Ok(consumer)
@@ -79,6 +82,7 @@ impl Fetcher {
             bounds_turn: 0,
             assign_again: None,
             stalls: Stalls::default(),
+            replacements: Replacements::default(),
         })
     }
 
@@ -93,10 +97,7 @@ impl Fetcher {
                 self.check_bounds = None;
                 self.find_out_of_range();
             }
-            if self.consumer.context().brokers.are_forgotten() {
-                tracing::warn!(target: "mailrail_log::kafka", "a client to read with knows no broker any more; it is replaced");
-                self.replace_client();
-            }
+            self.look_for_brokers(Instant::now());
             let signs = self.consumer.context().signs.load(Ordering::Relaxed);
             if self.stalls.is_due(signs, Instant::now()) {
                 self.look_for_stalls();
@@ -118,14 +119,14 @@ impl Fetcher {
     fn take(&mut self) -> bool {
         let mut busy = false;
         for _ in 0..TAKEN_MAX {
-            let events = self.consumer.context().events.load(Ordering::Relaxed);
+            let events = self.consumer.context().plain.events.load(Ordering::Relaxed);
             let full = match self.consumer.poll(Duration::ZERO) {
                 Some(Ok(message)) => copy_out(&self.assigned, &mut self.untold, &message),
                 Some(Err(error)) => {
                     self.failed(&error);
                     None
                 }
-                None if self.consumer.context().events.load(Ordering::Relaxed) != events => None,
+                None if self.consumer.context().plain.events.load(Ordering::Relaxed) != events => None,
                 None => return busy,
             };
             busy = true;
@@ -209,6 +210,19 @@ impl Fetcher {
         self.assigned.values().flat_map(HashMap::values)
     }
 
+    /// Replaces the client when it knows no broker any more.
+    fn look_for_brokers(&mut self, now: Instant) {
+        if !self.consumer.context().brokers.are_forgotten() || !self.replacements.is_due(now) {
+            return;
+        }
+        tracing::warn!(target: "mailrail_log::kafka", "a client to read with knows no broker any more; it is replaced");
+        if self.replace_client() {
+            self.replacements.replaced(now);
+        } else {
+            self.replacements.failed(now);
+        }
+    }
+
     /// Replaces the client when it does not read on although there is more.
     fn look_for_stalls(&mut self) {
         let mut read = Vec::new();
@@ -235,18 +249,21 @@ impl Fetcher {
         }
     }
 
-    /// A new client reads everything on from where the buffers end.
-    fn replace_client(&mut self) {
+    /// A new client reads everything on from where the buffers end. False when there is none.
+    fn replace_client(&mut self) -> bool {
         match client(&self.config, &self.set) {
             Ok(new) => {
                 let old = std::mem::replace(&mut self.consumer, new);
                 self.assigned.clear();
                 self.set.changed.store(true, Ordering::Release);
-                // Ending a client may wait for the network. Without a thread it is ended here.
-                let _ = std::thread::Builder::new().name("log-replace".to_owned()).spawn(move || drop(old));
+                if let Err(error) = aside(move || drop(old)) {
+                    tracing::error!(target: "mailrail_log::kafka", %error, "no thread to end a client; it was ended at once");
+                }
+                true
             }
             Err(error) => {
                 tracing::error!(target: "mailrail_log::kafka", %error, "no new client to read with; the old one goes on");
+                false
             }
         }
     }

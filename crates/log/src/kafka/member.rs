@@ -14,26 +14,28 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::sync::mpsc;
 
-use super::client::unavailable;
+use super::client::{aside, unavailable};
 use super::committer::commit_all;
 use super::config::KafkaConfig;
-use super::membership::{COMMITS_MAX, LAST_COMMIT_WAIT, Shared, Stage};
+use super::membership::{COMMITS_MAX, LAST_COMMIT_WAIT, Request, Shared, Stage};
 use super::rebalance::Callbacks;
+use super::replacements::Replacements;
 use crate::LogError;
 
-/// Before another client is tried, where one could not be made.
-const REJOIN_PAUSE: Duration = Duration::from_secs(1);
 /// The poll thread looks at least this often whether it should leave.
 const POLL_MAX: Duration = Duration::from_millis(100);
+/// Between two looks whether the committing thread has ended.
+const ENDING_LOOK: Duration = Duration::from_millis(10);
 
 /// A client in the group, and the thread that commits through it.
-pub(super) struct Joined {
+struct Joined {
     consumer: Arc<BaseConsumer<Callbacks>>,
     committer: JoinHandle<()>,
 }
 
 impl Joined {
-    pub(super) fn new(shared: &Arc<Shared>, config: &KafkaConfig) -> Result<Self, LogError> {
+    /// Joins, and says where its commits go. Nobody hears of the client before it is polled.
+    fn new(shared: &Arc<Shared>, config: &KafkaConfig) -> Result<(Self, mpsc::Sender<Request>), LogError> {
         let made = config.member(&shared.group).create_with_context(Callbacks::new(shared.clone()));
         let consumer: Arc<BaseConsumer<Callbacks>> = Arc::new(made.map_err(|it| config.refused(it))?);
         consumer.subscribe(&[&shared.topic]).map_err(unavailable)?;
@@ -46,12 +48,18 @@ impl Joined {
         };
         let committer =
             committer.map_err(|e| LogError::Unavailable(format!("no thread for commits: {e}")))?;
-        shared.commit_through(Some(commits));
-        Ok(Self { consumer, committer })
+        Ok((Self { consumer, committer }, commits))
     }
 
-    /// Ends the threads and leaves the group, which needs the network. Nothing commits through it any more.
+    /// Ends the committing thread and leaves the group, which needs the network. Nothing is asked to commit through it any more; a
+    /// commit that is under way ends with its timeout, or a session later where no coordinator is known. Until then the client is
+    /// polled, since what it reports would pile up; it has left the group, so that nobody gives it anything meanwhile.
     fn end(self, shared: &Shared) {
+        self.consumer.unsubscribe();
+        while !self.committer.is_finished() {
+            // Its fatal errors concern nobody either.
+            drop(self.consumer.poll(ENDING_LOOK));
+        }
         if self.committer.join().is_err() {
             tracing::error!(target: "mailrail_log::kafka", group = shared.group, "the committing thread panicked");
         }
@@ -59,47 +67,68 @@ impl Joined {
     }
 }
 
-/// The poll thread: rebalances run inside `poll`.
-pub(super) fn poll(shared: &Arc<Shared>, config: &KafkaConfig, mut joined: Joined) {
-    while !shared.leaving.load(Ordering::Acquire) {
-        if joined.consumer.context().knows_no_broker() {
-            joined = join_anew(shared, config, joined);
-        }
-        poll_once(shared, &joined.consumer);
-    }
-    // Runs the revocation, with the release and its commits, before the group hears that we leave.
-    joined.consumer.unsubscribe();
-    let deadline = Instant::now() + shared.release_wait + LAST_COMMIT_WAIT;
-    while !shared.ownership().owned.is_empty() && Instant::now() < deadline {
-        poll_once(shared, &joined.consumer);
-    }
-    shared.commit_through(None);
-    given_back(shared);
-    joined.end(shared);
-    shared.stage.send_replace(Stage::Left);
+/// The poll thread's own.
+pub(super) struct Poller {
+    shared: Arc<Shared>,
+    config: KafkaConfig,
+    joined: Joined,
+    replacements: Replacements,
 }
 
-/// The group takes the old client's session for ended when that time is over. Gives the old one back where there is no new one yet.
-fn join_anew(shared: &Arc<Shared>, config: &KafkaConfig, old: Joined) -> Joined {
-    tracing::warn!(target: "mailrail_log::kafka", group = shared.group, "a member knows no broker any more; it joins anew");
-    old.consumer.context().retire();
-    let owned: Vec<u32> = shared.ownership().owned.keys().copied().collect();
-    shared.lose(&owned);
-    match Joined::new(shared, config) {
-        Ok(new) => {
-            let shared = shared.clone();
-            // Its end may wait for the network for ever.
-            let ending =
-                std::thread::Builder::new().name("log-replace".to_owned()).spawn(move || old.end(&shared));
-            if let Err(error) = ending {
-                tracing::error!(target: "mailrail_log::kafka", %error, "no thread to end a client; it is ended at once");
-            }
-            new
+impl Poller {
+    /// Makes the client. Commits go through it from now on.
+    pub(super) fn new(shared: &Arc<Shared>, config: &KafkaConfig) -> Result<Self, LogError> {
+        let (joined, commits) = Joined::new(shared, config)?;
+        shared.commit_through(Some(commits));
+        let replacements = Replacements::default();
+        Ok(Self { shared: shared.clone(), config: config.clone(), joined, replacements })
+    }
+
+    /// The poll thread: rebalances run inside `poll`.
+    pub(super) fn run(mut self) {
+        while !self.shared.leaving.load(Ordering::Acquire) {
+            self.look_for_brokers(Instant::now());
+            poll_once(&self.shared, &self.joined.consumer);
         }
-        Err(error) => {
-            tracing::error!(target: "mailrail_log::kafka", group = shared.group, %error, "no new client for a member; trying again");
-            std::thread::sleep(REJOIN_PAUSE);
-            old
+        let Self { shared, joined, .. } = self;
+        // Runs the revocation, with the release and its commits, before the group hears that we leave.
+        joined.consumer.unsubscribe();
+        let deadline = Instant::now() + shared.release_wait + LAST_COMMIT_WAIT;
+        while !shared.ownership().owned.is_empty() && Instant::now() < deadline {
+            poll_once(&shared, &joined.consumer);
+        }
+        shared.commit_through(None);
+        given_back(&shared);
+        joined.end(&shared);
+        shared.stage.send_replace(Stage::Left);
+    }
+
+    /// Joins anew with another client where this one cannot reach the group any more. What it owned is lost, and the group gives it out
+    /// again when the old client's session is over. Where there is no other client this one goes on: it may hear of a broker after all.
+    fn look_for_brokers(&mut self, now: Instant) {
+        if !self.joined.consumer.context().knows_no_broker() || !self.replacements.is_due(now) {
+            return;
+        }
+        let (new, commits) = match Joined::new(&self.shared, &self.config) {
+            Ok(new) => new,
+            Err(error) => {
+                tracing::error!(target: "mailrail_log::kafka", group = self.shared.group, %error, "a member knows no broker any more, and there is no new client for it; trying again");
+                self.replacements.failed(now);
+                return;
+            }
+        };
+        tracing::warn!(target: "mailrail_log::kafka", group = self.shared.group, "a member knows no broker any more; it joins anew");
+        self.replacements.replaced(now);
+        let old = std::mem::replace(&mut self.joined, new);
+        old.consumer.context().retire();
+        let owned: Vec<u32> = self.shared.ownership().owned.keys().copied().collect();
+        self.shared.lose(&owned);
+        self.shared.commit_through(Some(commits));
+        let shared = self.shared.clone();
+        // Clients that end at the same time are few: it takes a session and a commit's timeout, and replacements in a row become rare.
+        if let Err(error) = aside(move || old.end(&shared)) {
+            // Its committing thread has nothing to do any more, ends, and drops the last of it.
+            tracing::error!(target: "mailrail_log::kafka", %error, "no thread to end a client; its committing thread does");
         }
     }
 }
@@ -126,3 +155,6 @@ fn poll_once(shared: &Shared, consumer: &BaseConsumer<Callbacks>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::config::KafkaConfig;
-use super::member::{Joined, poll};
+use super::member::Poller;
 use crate::size::check_metadata;
 use crate::{Committed, GroupEvent, LogError, Membership};
 
@@ -71,6 +71,35 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Of a member that owns nothing yet, and where its events come.
+    pub(super) fn new(
+        config: &KafkaConfig,
+        group: &str,
+        topic: &str,
+    ) -> (Arc<Self>, mpsc::Receiver<GroupEvent>) {
+        let (events, taken) = mpsc::channel(EVENTS_MAX);
+        let shared = Self {
+            topic: topic.to_owned(),
+            group: group.to_owned(),
+            ownership: Mutex::default(),
+            events: Mutex::new(Some(events)),
+            commits: Mutex::default(),
+            leaving: AtomicBool::new(false),
+            at_once: AtomicBool::new(false),
+            stage: watch::Sender::new(Stage::Member),
+            release_wait: config.release_wait(),
+        };
+        (Arc::new(shared), taken)
+    }
+
+    /// Without a thread that polls there is no member: its committing thread, which waits for commits, ends with its client.
+    pub(super) fn is_polled(&self, started: std::io::Result<()>) -> Result<(), LogError> {
+        started.map_err(|error| {
+            self.commit_through(None);
+            LogError::Unavailable(format!("no thread for a group member: {error}"))
+        })
+    }
+
     pub(super) fn ownership(&self) -> std::sync::MutexGuard<'_, Ownership> {
         self.ownership.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,24 +197,10 @@ pub(super) struct KafkaMembership {
 impl KafkaMembership {
     /// Joins. Blocks only for the making of a client.
     pub(super) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Self, LogError> {
-        let (events, taken) = mpsc::channel(EVENTS_MAX);
-        let shared = Arc::new(Shared {
-            topic: topic.to_owned(),
-            group: group.to_owned(),
-            ownership: Mutex::default(),
-            events: Mutex::new(Some(events)),
-            commits: Mutex::default(),
-            leaving: AtomicBool::new(false),
-            at_once: AtomicBool::new(false),
-            stage: watch::Sender::new(Stage::Member),
-            release_wait: config.release_wait(),
-        });
-        let (poller, config) = (shared.clone(), config.clone());
-        let joined = Joined::new(&shared, &config)?;
-        std::thread::Builder::new()
-            .name("log-member".to_owned())
-            .spawn(move || poll(&poller, &config, joined))
-            .map_err(|e| LogError::Unavailable(format!("no thread for a group member: {e}")))?;
+        let (shared, taken) = Shared::new(config, group, topic);
+        let poller = Poller::new(&shared, config)?;
+        let started = std::thread::Builder::new().name("log-member".to_owned()).spawn(move || poller.run());
+        shared.is_polled(started.map(drop))?;
         Ok(Self { shared, events: tokio::sync::Mutex::new(taken) })
     }
 

@@ -6,6 +6,7 @@
 
 mod admin;
 mod brokers;
+mod call;
 mod client;
 mod committer;
 mod config;
@@ -14,10 +15,12 @@ mod fetcher;
 mod member;
 mod membership;
 mod producer;
+mod properties;
 mod readers;
 mod rebalance;
 mod refusal;
 mod renewable;
+mod replacements;
 mod stalls;
 #[cfg(test)]
 mod tests;
@@ -166,11 +169,9 @@ impl Log for KafkaLog {
         for set in take(&self.sets) {
             set.close();
         }
-        let (appender, admin) = (self.appender.clone(), self.admin.clone());
-        let clients = tokio::task::spawn_blocking(move || {
-            appender.close(wait);
-            admin.close();
-        });
+        self.admin.close();
+        let appender = self.appender.clone();
+        let clients = tokio::task::spawn_blocking(move || appender.close(wait));
         let all = async {
             let _ = clients.await;
             for member in members {

@@ -7,10 +7,9 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, Message, OwnedHeaders};
 use rdkafka::producer::{
@@ -19,8 +18,10 @@ use rdkafka::producer::{
 use tokio::sync::oneshot;
 
 use super::brokers::KnownBrokers;
-use super::client::{describe, log};
+use super::call::{Call, Outcome, Waiting};
+use super::client::{aside, describe, lines_and_reports};
 use super::config::KafkaConfig;
+use super::replacements::Replacements;
 use super::unacknowledged::{Budget, Reserved};
 use crate::size::record_bytes;
 use crate::{LogError, NewRecord, Offset};
@@ -39,16 +40,10 @@ struct Deliveries {
 }
 
 impl ClientContext for Deliveries {
-    fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
-        log(level, fac, log_message);
-    }
+    lines_and_reports!();
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::warn!(target: "mailrail_log::kafka", %error, reason, "kafka producer error");
-    }
-
-    fn stats_raw(&self, report: &[u8]) {
-        self.brokers.take(report);
     }
 }
 
@@ -60,7 +55,7 @@ impl ProducerContext for Deliveries {
             Ok(message) => acknowledged(message.offset()),
             Err((error, _)) => Err(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)),
         };
-        waiting.call.reported(waiting.index, outcome);
+        waiting.reported(outcome);
     }
 }
 
@@ -70,59 +65,6 @@ impl ProducerContext for Deliveries {
 /// pending fails, the producer is made anew, and the caller appends again.
 fn acknowledged(offset: i64) -> Result<Offset, RDKafkaErrorCode> {
     Offset::try_from(offset).map_err(|_| RDKafkaErrorCode::OutOfOrderSequenceNumber)
-}
-
-/// One record of a call on its way.
-struct Waiting {
-    call: Arc<Call>,
-    index: usize,
-}
-
-/// An append call: answered when every record that was queued has its report.
-struct Call {
-    state: Mutex<CallState>,
-    /// Returned when the last record of the call is done, also when its caller went away.
-    _reserved: Reserved,
-}
-
-struct CallState {
-    offsets: Vec<Offset>,
-    waiting: usize,
-    failed: Option<RDKafkaErrorCode>,
-    answer: Option<oneshot::Sender<Result<Vec<Offset>, RDKafkaErrorCode>>>,
-}
-
-impl Call {
-    fn reported(&self, index: usize, outcome: Result<Offset, RDKafkaErrorCode>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match outcome {
-            Ok(offset) => state.offsets[index] = offset,
-            Err(code) => state.failed = state.failed.or(Some(code)),
-        }
-        state.waiting -= 1;
-        state.answer_when_done();
-    }
-
-    /// Records from here on were not queued.
-    fn cut(&self, rest: usize, code: RDKafkaErrorCode) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.failed = state.failed.or(Some(code));
-        state.waiting -= rest;
-        state.answer_when_done();
-    }
-}
-
-impl CallState {
-    fn answer_when_done(&mut self) {
-        if self.waiting > 0 {
-            return;
-        }
-        if let Some(answer) = self.answer.take() {
-            let offsets = std::mem::take(&mut self.offsets);
-            // A caller that went away does not need its answer.
-            let _ = answer.send(self.failed.map_or(Ok(offsets), Err));
-        }
-    }
 }
 
 enum State {
@@ -142,6 +84,8 @@ struct Inner {
     state: RwLock<State>,
     order: Vec<Mutex<()>>,
     budget: Arc<Budget>,
+    /// Of producers that lost their brokers.
+    replacements: Mutex<Replacements>,
 }
 
 impl Appender {
@@ -152,6 +96,7 @@ impl Appender {
             state: RwLock::new(State::Active { number: 0, client: first }),
             order: (0..ORDER_LOCKS).map(|_| Mutex::new(())).collect(),
             budget: Arc::default(),
+            replacements: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -169,9 +114,7 @@ impl Appender {
         if records.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(number) = self.forgot_its_brokers() {
-            self.give_up(number, "it knows no broker any more");
-        }
+        self.look_for_brokers(Instant::now());
         let reserved = Reserved::take(&self.inner.budget, records.len(), sizes().sum())?;
         let (number, answer) = self.queue(topic, partition, records, reserved)?;
         match tokio::time::timeout(self.inner.config.delivery_timeout, answer).await {
@@ -198,14 +141,13 @@ impl Appender {
     }
 
     /// Queues the records of a call behind each other. Never waits for the network.
-    #[expect(clippy::type_complexity, reason = "said once")]
     fn queue(
         &self,
         topic: &str,
         partition: u32,
         records: &[NewRecord],
         reserved: Reserved,
-    ) -> Result<(u64, oneshot::Receiver<Result<Vec<Offset>, RDKafkaErrorCode>>), LogError> {
+    ) -> Result<(u64, oneshot::Receiver<Outcome>), LogError> {
         let state = self.inner.state.read().unwrap_or_else(PoisonError::into_inner);
         let (number, client) = match &*state {
             State::Active { number, client } => (*number, client),
@@ -218,20 +160,10 @@ impl Appender {
         };
         let partition_number = i32::try_from(partition)
             .map_err(|_| LogError::Config(format!("kafka has no partition {partition}")))?;
-        let (answer, answered) = oneshot::channel();
-        let call = Arc::new(Call {
-            state: Mutex::new(CallState {
-                offsets: vec![0; records.len()],
-                waiting: records.len(),
-                failed: None,
-                answer: Some(answer),
-            }),
-            _reserved: reserved,
-        });
+        let (call, answered) = Call::new(records.len(), reserved);
         let _order = self.order_lock(topic, partition);
         for (index, record) in records.iter().enumerate() {
-            let waiting = Box::new(Waiting { call: call.clone(), index });
-            let queued = client.send(to_kafka(topic, partition_number, record, waiting));
+            let queued = client.send(to_kafka(topic, partition_number, record, call.record(index)));
             if let Err((error, refused)) = queued {
                 // The record brings its place in the call back; it gets no report of its own.
                 drop(refused);
@@ -250,26 +182,31 @@ impl Appender {
         self.inner.order[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of a producer that will not send any more.
-    fn forgot_its_brokers(&self) -> Option<u64> {
-        let state = self.inner.state.read().unwrap_or_else(PoisonError::into_inner);
-        match &*state {
-            State::Active { number, client } if client.context().brokers.are_forgotten() => Some(*number),
-            State::Active { .. } | State::Replacing { .. } | State::Closed => None,
+    /// Gives the producer up when it knows no broker any more: it will not send anything. Says whether it did.
+    fn look_for_brokers(&self, now: Instant) -> bool {
+        let forgotten = match &*self.inner.state.read().unwrap_or_else(PoisonError::into_inner) {
+            State::Active { number, client } if client.context().brokers.are_forgotten() => *number,
+            State::Active { .. } | State::Replacing { .. } | State::Closed => return false,
+        };
+        let mut replacements = self.inner.replacements.lock().unwrap_or_else(PoisonError::into_inner);
+        if !replacements.is_due(now) || !self.give_up(forgotten, "it knows no broker any more") {
+            return false;
         }
+        replacements.replaced(now);
+        true
     }
 
-    /// Purges the producer, unless it was replaced already, and makes a new one.
-    fn give_up(&self, failed: u64, reason: &str) {
+    /// Purges the producer and makes a new one. False when it was replaced already.
+    fn give_up(&self, failed: u64, reason: &str) -> bool {
         let client = {
             let mut state = self.inner.state.write().unwrap_or_else(PoisonError::into_inner);
             match &*state {
                 State::Active { number, .. } if *number == failed => {}
-                State::Active { .. } | State::Replacing { .. } | State::Closed => return,
+                State::Active { .. } | State::Replacing { .. } | State::Closed => return false,
             }
             match std::mem::replace(&mut *state, State::Replacing { number: failed }) {
                 State::Active { client, .. } => client,
-                State::Replacing { .. } | State::Closed => return,
+                State::Replacing { .. } | State::Closed => return false,
             }
         };
         tracing::warn!(target: "mailrail_log::kafka", reason, "the producer is given up with all that waits in it");
@@ -278,11 +215,11 @@ impl Appender {
             discard(client);
             appender.replace(failed + 1);
         };
-        let started = std::thread::Builder::new().name("log-replace".to_owned()).spawn(replace);
-        if let Err(error) = started {
+        if let Err(error) = aside(replace) {
             // Without a thread there is no producer either: every append says so.
             tracing::error!(target: "mailrail_log::kafka", %error, "no thread to replace the producer");
         }
+        true
     }
 
     fn replace(&self, number: u64) {
@@ -362,13 +299,4 @@ fn to_kafka<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_that_is_only_concluded_to_be_written_counts_as_failed() {
-        assert_eq!(acknowledged(7), Ok(7));
-        assert_eq!(acknowledged(-1), Err(RDKafkaErrorCode::OutOfOrderSequenceNumber));
-        assert_eq!(acknowledged(-1001), Err(RDKafkaErrorCode::OutOfOrderSequenceNumber));
-    }
-}
+mod tests;

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::types::RDKafkaRespErr;
@@ -12,7 +11,7 @@ use rdkafka::{ClientContext, Offset as Place, TopicPartitionList};
 use tokio::sync::oneshot;
 
 use super::brokers::KnownBrokers;
-use super::client::log;
+use super::client::lines_and_reports;
 use super::membership::{LAST_COMMIT_WAIT, RELEASE_LOOK, Request, Shared};
 use crate::size::check_metadata;
 use crate::{Committed, GroupEvent, LogError, Release};
@@ -22,17 +21,11 @@ pub(super) struct Callbacks {
     shared: Arc<Shared>,
     brokers: KnownBrokers,
     /// Another client took its place: what the group may still say to it concerns nobody.
-    retired: AtomicBool,
+    pub(super) retired: AtomicBool,
 }
 
 impl ClientContext for Callbacks {
-    fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
-        log(level, fac, log_message);
-    }
-
-    fn stats_raw(&self, report: &[u8]) {
-        self.brokers.take(report);
-    }
+    lines_and_reports!();
 
     fn error(&self, error: KafkaError, reason: &str) {
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AutoOffsetReset) {

@@ -1,6 +1,6 @@
 //! Tests of the clients against librdkafka's mock cluster: bounds and failures that a real broker does not show on demand.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
+use super::admin::Admin;
 use super::config::KafkaConfig;
 use super::producer::Appender;
 use super::readers::{AHEAD_BYTES_MAX, AHEAD_RECORDS_MAX, KafkaReaders};
@@ -150,20 +151,30 @@ async fn what_does_not_fit_is_refused_before_its_first_record() {
     });
     // A call that fits would wait for its acknowledgement; one that does not is refused at once.
     let extra = records(20_000, 1);
-    let refused = within("a full queue", async {
+    within("a full queue", async {
         loop {
             tokio::select! {
-                refused = appender.append("t", 0, &extra) => break refused,
+                refused = appender.append("t", 0, &extra) => match refused {
+                    Err(LogError::Unavailable(text)) if text.contains("too much waits") => break,
+                    // Nothing is there that could take them; what else ends a call concerns no other.
+                    other => assert!(matches!(other, Err(LogError::Unavailable(_))), "{other:?}"),
+                },
                 () = tokio::time::sleep(Duration::from_millis(5)) => {}
             }
         }
     })
     .await;
-    assert!(
-        matches!(&refused, Err(LogError::Unavailable(text)) if text.contains("too much waits")),
-        "{refused:?}"
-    );
     tokio::task::spawn_blocking(move || appender.close(Duration::ZERO)).await.expect("closed");
     let error = within("the waiting call", waiting).await.expect("no panic").expect_err("never acknowledged");
     assert!(matches!(error, LogError::Unavailable(_)), "{error}");
+}
+
+/// Whoever asked before the close and goes on asking gets no client any more, also not one for another group.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_the_close_nobody_is_asked() {
+    let admin = Arc::new(Admin::new(&config("127.0.0.1:1")).expect("clients"));
+    admin.close();
+    assert!(matches!(admin.bounds("t", 0).await, Err(LogError::Closed)));
+    assert!(matches!(admin.committed("g", "t", 0).await, Err(LogError::Closed)));
+    assert!(matches!(admin.check().await, Err(LogError::Closed)));
 }

@@ -45,7 +45,7 @@ impl Admin {
         Ok(())
     }
 
-    async fn make(&self, specs: &[&TopicSpec]) -> Result<(), LogError> {
+    async fn make(self: &Arc<Self>, specs: &[&TopicSpec]) -> Result<(), LogError> {
         let settings: Vec<Vec<(&str, String)>> = specs.iter().map(|it| self.settings(it)).collect();
         let topics: Vec<NewTopic<'_>> = specs
             .iter()
@@ -136,7 +136,11 @@ impl Admin {
     }
 
     /// All topics that exist, all of their mismatches.
-    async fn verify(&self, specs: &[TopicSpec], found: &HashMap<String, Found>) -> Result<(), LogError> {
+    async fn verify(
+        self: &Arc<Self>,
+        specs: &[TopicSpec],
+        found: &HashMap<String, Found>,
+    ) -> Result<(), LogError> {
         let existing: Vec<&TopicSpec> = specs.iter().filter(|it| found.contains_key(&it.name)).collect();
         if existing.is_empty() {
             return Ok(());

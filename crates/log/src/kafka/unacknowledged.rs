@@ -10,6 +10,7 @@ use crate::LogError;
 /// before its first record.
 const RECORDS_MAX: usize = PRODUCER_QUEUE_RECORDS / 2;
 const BYTES_MAX: usize = PRODUCER_QUEUE_KIB / 2 * 1024;
+
 /// What waits for acknowledgement.
 #[derive(Default)]
 pub(super) struct Budget {

@@ -1,6 +1,8 @@
-//! A broker that can say that there are no brokers, as one does that has just started: a proxy in front of a real one.
+//! A broker that can say that there are no brokers, as one does that has just started: a proxy in front of a real one. All brokers that
+//! it speaks of are itself, so that it stands for a cluster of one.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -13,6 +15,21 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Frames of the tests are smaller.
 const FRAME_MAX: usize = 16 * 1024 * 1024;
+
+const HOST: StrBytes = StrBytes::from_static_str("127.0.0.1");
+
+/// Ends the test: nobody waits for the tasks of the proxy, and without their answers the test would only take too long.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Not through the macro, which a test keeps to itself until it ends.
+            let _ = std::io::stderr().write_all(b"the proxy panicked; with --nocapture it says why\n");
+            std::process::abort();
+        }
+    }
+}
 
 pub(crate) struct Forgetful {
     pub(crate) address: String,
@@ -29,14 +46,16 @@ struct State {
 type Asked = Arc<Mutex<HashMap<i32, (ApiKey, i16)>>>;
 
 impl Forgetful {
-    pub(crate) async fn before(broker: &str) -> Self {
+    /// In front of the first of these brokers, which has all partitions.
+    pub(crate) async fn before(brokers: &str) -> Self {
+        let broker = brokers.split(',').next().expect("a broker").trim();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("address").port();
         let state = Arc::new(State { port, broker: broker.to_owned(), forgets: AtomicBool::new(false) });
         let accepting = state.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(accepting.clone().pass_on(client));
+                tokio::spawn(accepting.clone().pass_on(client, AbortOnPanic));
             }
         });
         Self { address: format!("127.0.0.1:{port}"), state }
@@ -54,7 +73,7 @@ impl Forgetful {
 }
 
 impl State {
-    async fn pass_on(self: Arc<Self>, client: TcpStream) {
+    async fn pass_on(self: Arc<Self>, client: TcpStream, _guard: AbortOnPanic) {
         if let Ok(broker) = TcpStream::connect(&self.broker).await {
             let (asked, (from_client, to_client)) = (Asked::default(), client.into_split());
             let (from_broker, to_broker) = broker.into_split();
@@ -76,15 +95,20 @@ impl State {
                             answer.brokers.clear();
                         }
                         for broker in &mut answer.brokers {
+                            broker.host = HOST;
                             broker.port = i32::from(self.port);
                         }
                     })
                 }
                 Some((key, version)) => {
                     changed(frame, key, version, |answer: &mut FindCoordinatorResponse| {
-                        answer.port = i32::from(self.port);
+                        // Newer versions have a list.
+                        if answer.coordinators.is_empty() {
+                            answer.host = HOST;
+                            answer.port = i32::from(self.port);
+                        }
                         for found in &mut answer.coordinators {
-                            found.host = StrBytes::from_static_str("127.0.0.1");
+                            found.host = HOST;
                             found.port = i32::from(self.port);
                         }
                     })

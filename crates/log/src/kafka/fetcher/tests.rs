@@ -1,10 +1,12 @@
 //! The thread's steps, one by one, against librdkafka's mock cluster.
 
+use rdkafka::ClientContext;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 
 use super::*;
 use crate::Offset;
+use crate::kafka::brokers::REPORTS_OF_FORGOTTEN;
 use crate::kafka::producer::Appender;
 use crate::kafka::readers::KafkaReaders;
 use crate::{NewRecord, Reader, Readers};
@@ -58,6 +60,17 @@ impl Rig {
         }
     }
 
+    fn forget(&self) {
+        for report in REPORTS_OF_FORGOTTEN {
+            self.fetcher.consumer.context().stats_raw(report);
+        }
+    }
+
+    /// Whether the client was replaced since something was read: then nothing is assigned.
+    fn is_replaced(&self) -> bool {
+        self.fetcher.assigned.is_empty()
+    }
+
     fn offsets(&self) -> Vec<Offset> {
         self.slot.ahead().records.iter().map(|record| record.offset).collect()
     }
@@ -80,6 +93,43 @@ async fn x08_a_client_that_does_not_read_on_is_replaced() {
     assert!(rig.fetcher.assigned.is_empty(), "a new one");
     rig.read_until(2);
     assert_eq!(rig.offsets(), [0, 1], "no record twice, and none left out");
+}
+
+/// X08: reading goes on with another client, whose first reports count for themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn x08_a_client_to_read_with_that_knows_no_broker_is_replaced() {
+    let mut rig = Rig::new();
+    rig.append().await;
+    rig.read_until(1);
+    rig.fetcher.look_for_brokers(Instant::now());
+    assert!(!rig.is_replaced(), "it knows one");
+    rig.forget();
+    rig.fetcher.look_for_brokers(Instant::now());
+    assert!(rig.is_replaced());
+    rig.append().await;
+    rig.read_until(2);
+    assert_eq!(rig.offsets(), [0, 1], "no record twice, and none left out");
+    rig.forget();
+    rig.fetcher.look_for_brokers(Instant::now());
+    assert!(!rig.is_replaced(), "not so soon again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_to_read_with_stays_where_there_is_no_other_and_is_replaced_later() {
+    let mut rig = Rig::new();
+    rig.append().await;
+    rig.read_until(1);
+    rig.forget();
+    rig.fetcher.config.properties.insert("no.such.property".to_owned(), String::new());
+    let now = Instant::now();
+    rig.fetcher.look_for_brokers(now);
+    rig.append().await;
+    rig.read_until(2);
+    rig.fetcher.config.properties.clear();
+    rig.fetcher.look_for_brokers(now);
+    assert!(!rig.is_replaced(), "not tried again at once");
+    rig.fetcher.look_for_brokers(now + PATIENCE);
+    assert!(rig.is_replaced());
 }
 
 /// After damaged records the client would go on with what is behind them.
