@@ -26,6 +26,8 @@ use crate::LogError;
 const POLL_MAX: Duration = Duration::from_millis(100);
 /// Between two looks whether the committing thread has ended.
 const ENDING_LOOK: Duration = Duration::from_millis(10);
+/// Questions that a client answers in turn before it is ended. Two are enough.
+const QUESTIONS_BEFORE_END: u32 = 4;
 
 /// A client in the group, and the thread that commits through it.
 struct Joined {
@@ -63,7 +65,19 @@ impl Joined {
         if self.committer.join().is_err() {
             tracing::error!(target: "mailrail_log::kafka", group = shared.group, "the committing thread panicked");
         }
+        let_it_leave(&self.consumer);
         drop(self.consumer);
+    }
+}
+
+/// Returns when librdkafka has said goodbye to the group, where nothing is in its way: it does once the partitions that were given back are
+/// stopped. A client that is ended before that forgets it (`rd_kafka_cgrp_incr_unassign_done` of 2.12.1 does not leave while it
+/// terminates), and the group waits for the whole session. Stops, their ends and questions go through one queue, in order: behind
+/// the first question are the stops, behind the second their ends.
+fn let_it_leave(consumer: &BaseConsumer<Callbacks>) {
+    for _ in 0..QUESTIONS_BEFORE_END {
+        // What it answers is no matter.
+        let _ = consumer.subscription();
     }
 }
 
