@@ -108,7 +108,7 @@ pub(crate) fn record_bytes_max(settings: &Settings) -> usize {
         .saturating_add(RECORD_OVERHEAD_BYTES)
 }
 
-fn kafka_config(kafka: &KafkaSettings, record_bytes_max: usize) -> KafkaConfig {
+pub(crate) fn kafka_config(kafka: &KafkaSettings, record_bytes_max: usize) -> KafkaConfig {
     KafkaConfig {
         client_id: kafka.client_id.clone(),
         properties: kafka.properties.clone(),

@@ -87,7 +87,10 @@ impl fmt::Debug for KafkaConfig {
 
 impl KafkaConfig {
     /// Refuses what cannot work, with what to change.
-    pub(super) fn check(&self) -> Result<(), LogError> {
+    ///
+    /// # Errors
+    /// [`LogError::Config`]: what to change. Values of properties are not repeated.
+    pub fn check(&self) -> Result<(), LogError> {
         let refuse = |text: String| Err(LogError::Config(text));
         if self.brokers.trim().is_empty() {
             return refuse("kafka needs brokers: set host:port of at least one".to_owned());
@@ -106,6 +109,10 @@ impl KafkaConfig {
         }
         if self.heartbeat_interval * 3 > self.session_timeout {
             return refuse("kafka heartbeat_interval must be at most a third of session_timeout".to_owned());
+        }
+        // Names and values that no client has ever heard of. Makes none.
+        for client in [self.producer(), self.reader(), self.member("any"), self.admin()] {
+            client.create_native_config().map_err(|it| self.refused(it))?;
         }
         Ok(())
     }

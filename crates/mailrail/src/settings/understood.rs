@@ -6,6 +6,8 @@ use mailrail_limits::RedisWindows;
 use mailrail_store::{EncryptionKey, check_url};
 use mailrail_telemetry::filter_problem;
 
+use crate::assemble::{kafka_config, record_bytes_max};
+
 use super::load::ENCRYPTION_KEY_ENV;
 use super::validate::{Found, Role};
 
@@ -13,6 +15,14 @@ impl Found<'_> {
     pub(super) fn logs(&mut self) {
         let problem = filter_problem(&self.settings.logs.filter);
         self.check(problem.is_none(), "logs.filter", || problem.unwrap_or_default());
+    }
+
+    /// Only where nothing else is wrong: it says one problem at a time, and not by which key.
+    pub(super) fn kafka_clients(&mut self) {
+        let config = kafka_config(&self.settings.log.kafka, record_bytes_max(self.settings));
+        if let Err(error) = config.check() {
+            self.check(false, "log.kafka", || format!("cannot be used: {error}"));
+        }
     }
 
     pub(super) fn redis(&mut self) {

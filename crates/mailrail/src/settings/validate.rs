@@ -282,6 +282,9 @@ impl Found<'_> {
                 format!("cannot be set: {}", own.map_or("remove it", |(_, remedy)| remedy))
             });
         }
+        if self.problems.is_empty() {
+            self.kafka_clients();
+        }
     }
 
     fn doors(&mut self, role: Role) {

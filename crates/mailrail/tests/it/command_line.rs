@@ -66,6 +66,36 @@ fn what_the_parts_would_refuse_is_refused_by_the_check_and_by_a_role() {
     }
 }
 
+/// Properties are librdkafka's: it knows which there are, and what they may be.
+#[test]
+fn kafka_properties_that_no_client_takes_are_refused_by_the_check() {
+    let folder = tempfile::tempdir().expect("folder");
+    let check = |kafka: &str| {
+        let text = format!(
+            "[log]\nkind = \"kafka\"\n[log.kafka]\nbrokers = [\"127.0.0.1:1\"]\n{kafka}\n[store]\nurl = \"sqlite:s.db\"\n"
+        );
+        std::fs::write(folder.path().join("mailrail.toml"), text).expect("written");
+        let mut command = binary();
+        command.args(["check-config", "mailrail.toml"]).env_clear().current_dir(folder.path());
+        command.env("MAILRAIL_ADMIN_TOKEN", "0123456789abcdef0123456789abcdef");
+        command.env("MAILRAIL_ENCRYPTION_KEY", "01".repeat(32));
+        let output = command.output().expect("mailrail runs");
+        (output.status.code(), stderr(&output))
+    };
+    assert_eq!(check("").0, Some(0), "{}", check("").1);
+    for (kafka, named) in [
+        ("[log.kafka.properties]\n\"socket.timout.ms\" = \"canary\"", "socket.timout.ms"),
+        ("[log.kafka.properties]\n\"socket.timeout.ms\" = \"canary\"", "socket.timeout.ms"),
+        ("[log.kafka.properties]\n\"statistics.interval.ms\" = \"1000\"", "statistics.interval.ms"),
+        ("client_id = 'a\"b'", "client_id"),
+    ] {
+        let (code, said) = check(kafka);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("log.kafka cannot be used") && said.contains(named), "{said}");
+        assert!(!said.contains("canary"), "{said}");
+    }
+}
+
 #[test]
 fn apply_says_when_there_is_no_token() {
     let folder = tempfile::tempdir().expect("folder");
