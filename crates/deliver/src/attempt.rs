@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::gate::Waker;
 use crate::permit::Permit;
+use crate::places::Place;
 use crate::prepare::{Prepared, prepare};
 use crate::resolve::resolve;
 use crate::route::Unsendable;
@@ -58,7 +59,13 @@ pub(crate) struct OfPartition {
 /// Runs one attempt, unless `stop` comes before its request is started: then there is none. Ends without a request when
 /// the delivery expired, is no longer owed, or cannot be sent. The permit is held until the answer is read, and comes back
 /// however this ends.
-pub(crate) async fn attempt(shared: &Shared, turned: &Turned, _permit: Permit) -> Turn {
+pub(crate) async fn attempt(
+    shared: &Shared,
+    turned: &Turned,
+    _permit: Permit,
+    // Given back before the permit: whoever gets that is not to be refused for a place that is free.
+    _place: Option<Place>,
+) -> Turn {
     let delivery = &*turned.delivery;
     #[cfg(test)]
     crate::tests::panic_on_poison(&delivery.event.body);

@@ -33,6 +33,7 @@ pub(crate) struct Observed {
     times: Times,
     read: Volume,
     isolated: bool,
+    passed_over: usize,
 }
 
 /// Entries of the journal.
@@ -84,6 +85,7 @@ impl Observed {
             times: Times(vec![(fold.next(), now)]),
             read,
             isolated: false,
+            passed_over: 0,
             metrics: metrics.clone(),
         }
     }
@@ -100,6 +102,7 @@ impl Observed {
 
     fn look_at(&mut self, protocol: &Protocol, limits: Limits, lease: &Lease, now: Timestamp, at: Instant) {
         self.show_isolated(protocol.is_isolated());
+        self.show_passed_over(protocol.passed_over());
         self.window_fill.set(Some(fill(protocol, limits)));
         self.lease_margin.set(lease.until().map(|until| margin(at, until)));
         if at < self.walk_at && protocol.fold().len() > WALK_ALWAYS_MAX {
@@ -117,6 +120,11 @@ impl Observed {
     fn show_isolated(&mut self, isolated: bool) {
         self.metrics.isolated_partitions.inc_by(i64::from(isolated) - i64::from(self.isolated));
         self.isolated = isolated;
+    }
+
+    fn show_passed_over(&mut self, count: usize) {
+        self.metrics.passed_over.inc_by(number(count as u64) - number(self.passed_over as u64));
+        self.passed_over = count;
     }
 
     fn show(&mut self, parked: Parked) {
@@ -142,6 +150,7 @@ impl Drop for Observed {
     fn drop(&mut self) {
         self.show(Parked::default());
         self.show_isolated(false);
+        self.show_passed_over(0);
     }
 }
 

@@ -65,7 +65,11 @@ impl Places {
                 known.wait(bell);
                 return None;
             }
-            Some(known) => known.taken += 1,
+            Some(known) => {
+                known.taken += 1;
+                // It asks again when it is refused.
+                known.waiting.retain(|it| !std::ptr::eq(it.as_ptr(), Arc::as_ptr(bell)));
+            }
             None => {
                 state.recipients.insert(recipient.into(), Recipient { taken: 1, ..Recipient::default() });
             }
@@ -90,10 +94,13 @@ impl State {
         let share = self.share();
         let Some(known) = self.recipients.get_mut(recipient) else { return };
         known.taken = known.taken.saturating_sub(1);
-        let room = share.saturating_sub(known.taken);
-        known.call(room.div_ceil(TIMES_FREE + 1).min(CALLED_MAX), recipient);
-        if known.taken == 0 && known.waiting.is_empty() {
+        if known.taken == 0 {
+            // Nobody is left whose end would call the others.
+            known.call(u32::MAX, recipient);
             self.recipients.remove(recipient);
+        } else {
+            let room = share.saturating_sub(known.taken);
+            known.call(room.div_ceil(TIMES_FREE + 1).min(CALLED_MAX), recipient);
         }
     }
 }
@@ -190,9 +197,10 @@ mod tests {
         let bells = [Arc::new(Bell::default()), Arc::new(Bell::default()), Arc::new(Bell::default())];
         let had: Vec<Place> = std::iter::from_fn(|| places.take(&of(0), &bells[0])).collect();
         assert_eq!(had.len(), 2);
-        for bell in [&bells[1], &bells[1], &bells[2]] {
+        for bell in [&bells[1], &bells[2], &bells[2]] {
             assert!(places.take(&of(0), bell).is_none());
         }
+        assert_eq!(places.lock().recipients["default::acme:0"].waiting.len(), 3, "each waits once");
         let [first, gone, last] = bells;
         drop(gone);
         let rung = |bell: Arc<Bell>| async move {

@@ -12,7 +12,7 @@
 //! overtakes; I8, nothing that waits or takes long holds the commit; I12, a strict mailbox has one attempt at a time, and I12b, any
 //! mailbox one of an ordering key; I13,
 //! attempts are in the journal before the next one starts; I16, after crashes without progress one delivery is tried at a
-//! time, and what kills its process is found.
+//! time, and what kills its process is found; I17, what lets others pass is asked again.
 //!
 //! **Deliberately absent**: I/O, clocks, async, randomness, and what a delivery is.
 

@@ -34,7 +34,13 @@ impl Ready {
     /// Before all others of its priority: it had its turn before.
     fn push_first(&mut self, priority: u8, item: Item) {
         self.len += 1;
+        // That was no turn.
+        self.turns = self.turns.saturating_sub(1);
         self.classes.entry(priority).or_default().push_front(item);
+    }
+
+    fn items(&self) -> impl Iterator<Item = &Item> {
+        self.classes.values().flatten()
     }
 
     /// Whose turn it is, with its priority.
@@ -72,7 +78,7 @@ pub(crate) struct PassedOver(BTreeMap<Box<str>, OfRecipient>);
 #[derive(Debug, Default)]
 struct OfRecipient {
     waiting: Ready,
-    /// The last that was called: refused again, it is the first again.
+    /// The one that was called and was not asked about yet: refused again, it is the first again.
     called: Option<Item>,
 }
 
@@ -90,20 +96,56 @@ impl PassedOver {
         }
     }
 
+    /// It may go.
+    pub(crate) fn went(&mut self, recipient: &str, item: &Item) {
+        let Some(of) = self.0.get_mut(recipient) else { return };
+        of.called.take_if(|called| called == item);
+        self.forget_if_done(recipient);
+    }
+
+    /// There is nothing to ask about any more, and nobody knows whose it was.
+    pub(crate) fn is_gone(&mut self, item: &Item) {
+        for of in self.0.values_mut() {
+            of.called.take_if(|called| called == item);
+        }
+    }
+
     /// Where what becomes ready of the recipient stands, when it has to wait.
     pub(crate) fn behind(&mut self, recipient: &str) -> Option<&mut Ready> {
         self.0.get_mut(recipient).map(|of| &mut of.waiting)
     }
 
-    /// The recipient's first, which is passed over no longer.
+    /// The recipient's first, which is passed over no longer; none while the one before is not asked about yet.
     pub(crate) fn call(&mut self, recipient: &str) -> Option<(u8, Item)> {
-        let of = self.0.get_mut(recipient)?;
+        let of = self.0.get_mut(recipient).filter(|of| of.called.is_none())?;
         let first = of.waiting.pop();
         of.called = first.as_ref().map(|(_, item)| item.clone());
-        if of.waiting.is_empty() {
+        self.forget_if_done(recipient);
+        first
+    }
+
+    fn forget_if_done(&mut self, recipient: &str) {
+        if self.0.get(recipient).is_some_and(|of| of.waiting.is_empty() && of.called.is_none()) {
             self.0.remove(recipient);
         }
-        first
+    }
+
+    /// Mailboxes of the recipient that wait.
+    pub(crate) fn mailboxes(&self, recipient: &str) -> impl Iterator<Item = &MailboxKey> {
+        let waiting = self.0.get(recipient).into_iter().flat_map(|of| of.waiting.items());
+        waiting.filter_map(|item| match item {
+            Item::Mailbox(mailbox) => Some(mailbox),
+            Item::Aside(_) => None,
+        })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.0.values().map(|of| of.waiting.len).sum()
     }
 
     pub(crate) fn recipients(&self) -> impl Iterator<Item = &str> {
@@ -144,12 +186,18 @@ mod tests {
         passed.behind("a").expect("it waits").push(1, Item::Aside(3));
         assert!(passed.behind("b").is_none() && passed.call("b").is_none());
         assert_eq!(passed.call("a"), Some((1, Item::Aside(3))));
-        let first = passed.call("a").expect("the next");
-        assert_eq!(first, (5, Item::Aside(1)));
-        passed.put("a", first.0, first.1);
+        assert_eq!(passed.call("a"), None, "the one before was not asked about yet");
+        passed.went("a", &Item::Aside(3));
+        for _ in 0..3 {
+            assert_eq!(passed.call("a"), Some((5, Item::Aside(1))));
+            passed.put("a", 5, Item::Aside(1));
+        }
         assert_eq!(passed.recipients().collect::<Vec<_>>(), ["a"]);
         assert_eq!(passed.call("a"), Some((5, Item::Aside(1))));
+        passed.is_gone(&Item::Aside(1));
         assert_eq!(passed.call("a"), Some((5, Item::Aside(2))));
-        assert_eq!(passed.recipients().count(), 0);
+        assert!(passed.behind("a").is_some(), "what comes now stands behind the one that is asked about");
+        passed.went("a", &Item::Aside(2));
+        assert!(passed.is_empty());
     }
 }

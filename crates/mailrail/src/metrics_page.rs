@@ -147,6 +147,7 @@ fn show_deliver(metrics: &DeliverMetrics) -> Part {
         lane_blocked_seconds: _,
         journal_pinned_entries: _,
         journal_pinned_bytes: _,
+        passed_over: _,
         isolated_partitions: _,
         window_records: _,
         window_bytes: _,
@@ -196,7 +197,7 @@ mod tests {
             assert!(page.contains(row), "{row} is missing in\n{page}");
         }
         let rows = page.lines().filter(|line| line.starts_with("| `mailrail_")).count();
-        assert_eq!(rows, 68, "{page}");
+        assert_eq!(rows, 69, "{page}");
         assert!(
             page.lines().all(|line| !line.starts_with("| `mailrail_") || !line.ends_with("|  |")),
             "{page}"

@@ -61,7 +61,7 @@ impl Partition {
     pub(super) fn keep_up(&mut self) {
         self.put_position();
         // The share of an endpoint grows too when attempts of others end, of which nobody tells.
-        self.protocol.call_all();
+        self.protocol.call_all(self.shared.now());
         self.observe();
         if !self.trim.running && Instant::now() >= self.trim.at && self.last_word.is_none() {
             self.ask_for_committed();

@@ -33,6 +33,8 @@ impl Partition {
             let lease = self.claim.lease.holds(Instant::now());
             let mut place = None;
             let started = self.protocol.start(self.shared.now(), lease, |mailbox| {
+                // That of one that had nothing to start must not be in the way of the next.
+                drop(place.take());
                 place = self.shared.places.take(mailbox, &self.bell);
                 place.is_some()
             });
@@ -61,8 +63,7 @@ impl Partition {
             };
             let shared = self.shared.clone();
             let task = self.tasks.spawn(async move {
-                let turn = attempt(&shared, &turned, free).await;
-                drop(place);
+                let turn = attempt(&shared, &turned, free, place).await;
                 Step::Turned { source, turn }
             });
             self.turns.insert(task.id(), source);
@@ -192,14 +193,14 @@ impl Partition {
         }
         // A delivered one is over: its mailbox goes on, and the commit waits for the record. Anything else is recorded first:
         // forgotten in a crash, an end would be tried again after the next delivery of its mailbox.
-        let then = if outcome == Outcome::Delivered {
+        let (then, urgent) = if outcome == Outcome::Delivered {
             self.protocol.settle(source, settlement, now);
-            Then::Done
+            (Then::Done, self.protocol.waits_for_record(source))
         } else {
-            Then::Settle(settlement)
+            (Then::Settle(settlement), true)
         };
         if let Some(record) = record {
-            self.unrecorded.push(source, record, then);
+            self.unrecorded.push(source, record, then, urgent);
         }
         Ok(())
     }
@@ -209,7 +210,9 @@ impl Partition {
         if self.recording || self.unrecorded.until().is_none() {
             return;
         }
-        let hurry = self.last_word.is_some() || !self.protocol.has_room();
+        // Nothing more may be read: neither here, nor anywhere in the process.
+        let is_full = !self.protocol.has_room() || !self.share.has_room();
+        let hurry = self.last_word.is_some() || is_full;
         if !self.unrecorded.is_due(hurry, Instant::now()) {
             return;
         }

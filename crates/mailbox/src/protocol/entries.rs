@@ -189,12 +189,13 @@ impl Protocol {
             bytes: None,
             hold: aside.head.hold,
             running: false,
+            is_ready: false,
             saving: 0,
             key: None,
             traits,
         };
         if aside.content.is_some() {
-            self.passed_over(source, mailbox, &mut live, now);
+            self.left_backlog(source, mailbox, &mut live, now);
         } else {
             self.left_window(source, mailbox, &mut live);
         }
@@ -215,7 +216,7 @@ impl Protocol {
     }
 
     /// A delivery of the backlog stands beside it now; the backlog goes on behind it.
-    fn passed_over(&mut self, source: Source, mailbox: &MailboxKey, live: &mut LiveAside, now: Timestamp) {
+    fn left_backlog(&mut self, source: Source, mailbox: &MailboxKey, live: &mut LiveAside, now: Timestamp) {
         let lane = self.lane(mailbox);
         if let Some(ahead) = lane.turn_of(source) {
             ahead.turn = Turn::Ended { recorded: true };

@@ -54,6 +54,8 @@ pub(super) struct LiveAside {
     pub(super) hold: Hold,
     /// An attempt runs, or its end is not recorded yet.
     pub(super) running: bool,
+    /// It is among those that may start.
+    pub(super) is_ready: bool,
     /// Entries about it that were not read back yet (I13).
     pub(super) saving: usize,
     /// What it is about, and how its mailbox is drained; known once its content was at hand.
@@ -259,6 +261,13 @@ impl Protocol {
         self.timers.aside(hold.until, &mailbox, source);
     }
 
+    /// Whether the mailbox of a delivery that ended goes on only when that is recorded. A backlog is worked off, and read on, by what is
+    /// recorded; out of the window the next one goes already.
+    #[must_use]
+    pub fn waits_for_record(&self, source: Source) -> bool {
+        self.window.get(source).is_none_or(|open| open.slot != Slot::Ended)
+    }
+
     /// The end of a delivery is recorded: it is done (I1).
     pub fn recorded(&mut self, source: Source, now: Timestamp) {
         let flight = self.flights.remove(&source);
@@ -316,6 +325,7 @@ impl Protocol {
 
     pub(super) fn start_aside(&mut self, source: Source, now: Timestamp) -> Option<Started> {
         let aside = self.asides.get_mut(&source)?;
+        aside.is_ready = false;
         if aside.running || aside.hold.until > now || aside.saving > 0 || aside.bytes.is_none() {
             return None;
         }
@@ -354,6 +364,7 @@ impl Protocol {
                 bytes: None,
                 hold: stood.head.hold,
                 running: false,
+                is_ready: false,
                 saving: 0,
                 key: None,
                 traits,

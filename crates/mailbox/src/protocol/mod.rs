@@ -9,6 +9,7 @@ mod flight;
 mod isolation;
 mod offer;
 mod park;
+mod pass;
 mod scan;
 mod snapshot;
 mod start;

@@ -58,11 +58,15 @@ impl Protocol {
         mut may_go: impl FnMut(&MailboxKey) -> bool,
     ) -> Option<Started> {
         while let Some((priority, item)) = self.ready.pop() {
-            let Some(mailbox) = self.mailbox_of(&item) else { continue };
+            let Some(mailbox) = self.mailbox_of(&item) else {
+                self.passed_over.is_gone(&item);
+                continue;
+            };
             if !may_go(&mailbox) {
-                self.passed_over.put(mailbox.recipient(), priority, item);
+                self.pass_over(&mailbox, priority, item);
                 continue;
             }
+            self.passed_over.went(mailbox.recipient(), &item);
             let started = match item {
                 Item::Mailbox(mailbox) => self.start_of_mailbox(&mailbox, now),
                 Item::Aside(source) => self.start_aside(source, now),
@@ -75,40 +79,6 @@ impl Protocol {
             }
         }
         None
-    }
-
-    /// There may be room for one more of a recipient, of which something had to let others pass.
-    pub fn call(&mut self, recipient: &str) {
-        if let Some((priority, item)) = self.passed_over.call(recipient) {
-            self.ready.push(priority, item);
-        }
-    }
-
-    /// The same for every recipient.
-    pub fn call_all(&mut self) {
-        let recipients: Vec<Box<str>> = self.passed_over.recipients().map(Into::into).collect();
-        for recipient in recipients {
-            self.call(&recipient);
-        }
-    }
-
-    /// Something may start when its turn comes.
-    pub(super) fn push_ready(&mut self, priority: u8, item: Item) {
-        let behind = match &item {
-            Item::Mailbox(mailbox) => self.passed_over.behind(mailbox.recipient()),
-            Item::Aside(source) => {
-                let aside = self.asides.get(source);
-                aside.and_then(|aside| self.passed_over.behind(aside.mailbox.recipient()))
-            }
-        };
-        behind.unwrap_or(&mut self.ready).push(priority, item);
-    }
-
-    fn mailbox_of(&self, item: &Item) -> Option<MailboxKey> {
-        match item {
-            Item::Mailbox(mailbox) => Some(mailbox.clone()),
-            Item::Aside(source) => self.asides.get(source).map(|aside| aside.mailbox.clone()),
-        }
     }
 
     fn start_of_mailbox(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Started> {

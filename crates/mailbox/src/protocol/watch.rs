@@ -23,6 +23,8 @@ pub struct AtHand {
     pub wanting: usize,
     /// Mailboxes that wait until the deliveries were read past a place.
     pub unfetched: usize,
+    /// What is ready and lets others pass.
+    pub passed_over: usize,
     /// Bytes of parked content.
     pub content: usize,
 }
@@ -88,8 +90,15 @@ impl Protocol {
             asides: self.asides.len() + self.asides_sent,
             wanting: self.wanting.len() + self.wanting_asides.len(),
             unfetched: self.unfetched.values().map(BTreeSet::len).sum(),
+            passed_over: self.passed_over.len(),
             content: self.content,
         }
+    }
+
+    /// Mailboxes, and deliveries aside, that could go and let others pass.
+    #[must_use]
+    pub fn passed_over(&self) -> usize {
+        self.passed_over.len()
     }
 
     /// Timers that are set, those that are out of date included.

@@ -26,6 +26,8 @@ pub(super) struct DriverRules {
     pub(super) dead_is_recorded_first: bool,
     /// I16: of the isolated partitions of a process one tries a delivery at a time.
     pub(super) one_tries: bool,
+    /// I17: what had to let others pass is called now and then.
+    pub(super) calls_again: bool,
 }
 
 impl DriverRules {
@@ -40,6 +42,7 @@ impl DriverRules {
         unfinished_is_said: true,
         dead_is_recorded_first: true,
         one_tries: true,
+        calls_again: true,
     };
 }
 
@@ -83,7 +86,7 @@ impl Mutation {
     }
 
     /// All of them.
-    pub const ALL: [Mutation; 30] = [
+    pub const ALL: [Mutation; 31] = [
         Self::new("commit_what_is_open", "I1", "a crash loses what was fetched and not done", |r| {
             r.protocol.terminal_before_commit = false;
         }),
@@ -178,6 +181,37 @@ impl Mutation {
         Self::new("trials_side_by_side", "I16", "a death is blamed on what another partition tried", |r| {
             r.driver.one_tries = false;
         }),
+        Self::new("never_called", "I17", "what let others pass never gets its turn", |r| {
+            r.driver.calls_again = false;
+        }),
         Self::new("no_bound", "I14", "memory grows with what waits", |r| r.protocol.bounded = false),
     ];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Mutation;
+
+    /// The table of rules names each mutation at its rule, and no other.
+    #[test]
+    fn the_documentation_names_every_mutation() {
+        let page = include_str!("../../../../docs/delivery-protocol.md");
+        let mut said = BTreeSet::new();
+        for row in page.lines().filter(|line| line.starts_with("| **I")) {
+            let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+            let rule = cells[0].split("**").nth(1).expect("a rule");
+            for name in
+                cells.last().expect("cells").split('`').skip(1).step_by(2).filter(|it| !it.ends_with('…'))
+            {
+                assert!(Mutation::ALL.iter().any(|it| it.name == name), "{name} is no mutation");
+                said.insert((name, rule));
+            }
+        }
+        for mutation in Mutation::ALL {
+            let is_said = said.contains(&(mutation.name, mutation.rule));
+            assert!(is_said, "{} is not in the table at {}", mutation.name, mutation.rule);
+        }
+    }
 }

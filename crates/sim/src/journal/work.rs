@@ -22,6 +22,9 @@ impl World<'_> {
             let partition = &self.partitions[owner.partition];
             owner.deliveries_seen = partition.deliveries.high();
             owner.journal_seen = partition.journal.high();
+            if let Some(protocol) = owner.protocol.as_mut().filter(|_| self.rules.driver.calls_again) {
+                protocol.call_all(self.now);
+            }
         }
         self.pump(id);
     }
@@ -105,9 +108,6 @@ impl World<'_> {
         let lease = self.processes[owner.process].lease > now;
         if !self.may_try(owner) {
             return;
-        }
-        if let Some(protocol) = &mut owner.protocol {
-            protocol.call_all();
         }
         for _ in 0..STARTS_MAX {
             let Some(protocol) = &mut owner.protocol else { return };

@@ -90,8 +90,10 @@ impl<'a> World<'a> {
     pub(super) fn new(seed: u64, rules: RuleBook, trace: Trace<'a>) -> Self {
         let mut chance = Chance::new(seed);
         let plan = Scenario::draw(&mut chance);
+        // Those of an endpoint have one recipient.
+        let endpoints = plan.mailboxes.iter().map(|of| of.endpoint).enumerate();
         let keys: Vec<MailboxKey> =
-            (0..plan.mailboxes.len()).map(|n| MailboxKey::from_text(&format!("m{n}"))).collect();
+            endpoints.map(|(n, e)| MailboxKey::from_text(&format!("p:r:t:e{e}::{n}"))).collect();
         let watched = keys.iter().cloned().zip(&plan.mailboxes).map(|(key, m)| (key, m.traits)).collect();
         let partition = |_| Partition { deliveries: Topic::new(), journal: Topic::new() };
         let mut new = Self {

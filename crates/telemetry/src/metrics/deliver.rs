@@ -36,6 +36,8 @@ pub struct DeliverMetrics {
     pub journal_pinned_entries: Gauge,
     /// `mailrail_deliver_journal_pinned_bytes`
     pub journal_pinned_bytes: Gauge,
+    /// `mailrail_deliver_passed_over`
+    pub passed_over: Gauge,
     /// `mailrail_deliver_isolated_partitions`
     pub isolated_partitions: Gauge,
     /// `mailrail_deliver_window_records`
@@ -69,6 +71,7 @@ impl DeliverMetrics {
             journal_pinned_bytes,
         } = Held::register(r);
         let Owned {
+            passed_over,
             isolated_partitions,
             window_records,
             window_bytes,
@@ -88,6 +91,7 @@ impl DeliverMetrics {
             lane_blocked_seconds,
             journal_pinned_entries,
             journal_pinned_bytes,
+            passed_over,
             isolated_partitions,
             window_records,
             window_bytes,
@@ -171,6 +175,7 @@ impl Held {
 
 /// What partitions that are owned now use.
 struct Owned {
+    passed_over: Gauge,
     isolated_partitions: Gauge,
     window_records: Gauge,
     window_bytes: Gauge,
@@ -182,6 +187,11 @@ struct Owned {
 impl Owned {
     fn register(r: &mut Registry) -> Self {
         Self {
+            passed_over: gauge(
+                r,
+                "passed_over",
+                "Mailboxes with a delivery that could go, and deliveries set aside, that wait for their endpoint's share of the process",
+            ),
             isolated_partitions: gauge(
                 r,
                 "isolated_partitions",
