@@ -116,6 +116,7 @@ pub(crate) fn kafka_config(kafka: &KafkaSettings, record_bytes_max: usize) -> Ka
         min_insync_replicas: kafka.min_insync_replicas,
         record_bytes_max,
         delivery_timeout: kafka.delivery_timeout,
+        group_instance_id: kafka.group_instance_id.clone(),
         session_timeout: kafka.session_timeout,
         heartbeat_interval: HEARTBEAT_MAX.min(kafka.session_timeout / 3),
         ..KafkaConfig::new(&kafka.brokers.join(","))

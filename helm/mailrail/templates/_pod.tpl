@@ -7,6 +7,12 @@
   value: /etc/mailrail/settings/mailrail.toml
 {{ include "mailrail.secretEnv" (list "MAILRAIL__STORE__URL" $values.store.existingSecret $values.store.urlKey) }}
 {{ include "mailrail.secretEnv" (list "MAILRAIL_ENCRYPTION_KEY" $values.keys.existingSecret $values.keys.encryptionKeyKey) }}
+{{- if has .role (list "match" "deliver") }}
+{{- /* A container that is started again in its pod has its partitions again at once. No other pod ever has the UID. */}}
+- name: MAILRAIL__LOG__KAFKA__GROUP_INSTANCE_ID
+  valueFrom:
+    fieldRef: {fieldPath: metadata.uid}
+{{- end }}
 {{- if has .role (list "control" "prepare") }}
 {{ include "mailrail.secretEnv" (list "MAILRAIL_ADMIN_TOKEN" $values.keys.existingSecret $values.keys.adminTokenKey) }}
 {{- end }}

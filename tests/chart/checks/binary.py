@@ -20,6 +20,10 @@ SECRETS = {
     "MAILRAIL__LOG__KAFKA__PROPERTIES__SASL_USERNAME": "rail",
     "MAILRAIL__LOG__KAFKA__PROPERTIES__SASL_PASSWORD": "secret",
 }
+# And for what the node says of the pod.
+FIELDS = {"metadata.uid": "1b4e28ba-2fa1-11d2-883f-0016d3cca427"}
+# Members of groups: a container that is started again is known by the UID of its pod.
+NAMED_ROLES = {"match": "metadata.uid", "deliver": "metadata.uid", "ingest": None, "control": None}
 TIMEOUT_SECONDS = 30
 
 
@@ -55,13 +59,26 @@ def check_settings(report, where, workload, text):
         shutil.copy(ROOT / "tests" / "chart" / "ca.crt", ca_file)
         path = Path(folder, "mailrail.toml")
         path.write_text(text.replace("/etc/mailrail/endpoints-ca/ca.crt", str(ca_file)))
-        env = {one["name"]: one["value"] if "value" in one else SECRETS.get(one["name"]) for one in container["env"]}
+        env = {one["name"]: value_of(one) for one in container["env"]}
+        name = next((one for one in container["env"] if one["name"] == "MAILRAIL__LOG__KAFKA__GROUP_INSTANCE_ID"), None)
+        report.check(field_of(name or {}) == NAMED_ROLES[role], f"{where}: the name in the group is {name}")
         unknown = [name for name, value in env.items() if value is None]
         report.check(not unknown, f"{where}: variables from Secrets that are not known here: {unknown}")
         env = {name: value for name, value in env.items() if value is not None}
         answer = run("check-config", str(path), "--role", role, env=env)
     report.check(answer.returncode == 0, f"{where}: mailrail check-config --role {role}: {answer.stderr.strip()}")
     listens(report, where, container, tomllib.loads(text))
+
+
+def field_of(variable):
+    return variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+
+
+def value_of(variable):
+    if "value" in variable:
+        return variable["value"]
+    field = field_of(variable)
+    return FIELDS.get(field) if field else SECRETS.get(variable["name"])
 
 
 def listens(report, where, container, settings):

@@ -118,12 +118,17 @@ class Pod:
         """Nothing of the machine's own."""
         env = {}
         for variable in container.get("env", []):
-            if "valueFrom" in variable:
-                ref = variable["valueFrom"]["secretKeyRef"]
-                env[variable["name"]] = base64.b64decode(self._object("secrets", ref["name"])["data"][ref["key"]]).decode()
-            else:
-                env[variable["name"]] = self._placed(variable["value"])
+            source = variable.get("valueFrom")
+            env[variable["name"]] = self._from(source) if source else self._placed(variable["value"])
         return env
+
+    def _from(self, source):
+        """The value that a variable takes from elsewhere."""
+        if "fieldRef" in source:
+            part, _, field = source["fieldRef"]["fieldPath"].partition(".")
+            return {"metadata": self.meta}[part][field]
+        ref = source["secretKeyRef"]
+        return base64.b64decode(self._object("secrets", ref["name"])["data"][ref["key"]]).decode()
 
     def _run_init_containers(self):
         for container in self.spec.get("initContainers", []):

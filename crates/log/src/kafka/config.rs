@@ -44,6 +44,9 @@ pub struct KafkaConfig {
     pub record_bytes_max: usize,
     /// How long an append may wait for its acknowledgement.
     pub delivery_timeout: Duration,
+    /// Whom the members of this process stand for, over its restarts: who comes back under the same name has its partitions again at
+    /// once. `None`: each start is somebody new. No two processes that run at the same time have the same.
+    pub group_instance_id: Option<String>,
     /// How long a member may be silent before its partitions go to others.
     pub session_timeout: Duration,
     /// Between two signs of life of a member; at most a third of the session timeout.
@@ -62,6 +65,7 @@ impl KafkaConfig {
             min_insync_replicas: 2,
             record_bytes_max: 1024 * 1024,
             delivery_timeout: Duration::from_secs(20),
+            group_instance_id: None,
             session_timeout: Duration::from_secs(60),
             heartbeat_interval: Duration::from_secs(3),
         }
@@ -79,6 +83,7 @@ impl fmt::Debug for KafkaConfig {
             .field("min_insync_replicas", &self.min_insync_replicas)
             .field("record_bytes_max", &self.record_bytes_max)
             .field("delivery_timeout", &self.delivery_timeout)
+            .field("group_instance_id", &self.group_instance_id)
             .field("session_timeout", &self.session_timeout)
             .field("heartbeat_interval", &self.heartbeat_interval)
             .finish()
@@ -96,6 +101,7 @@ impl KafkaConfig {
             return refuse("kafka needs brokers: set host:port of at least one".to_owned());
         }
         self.check_client_id()?;
+        self.check_group_instance_id()?;
         self.check_properties()?;
         self.check_mechanism()?;
         if self.replication_factor == 0 || self.min_insync_replicas == 0 {
@@ -218,6 +224,9 @@ impl KafkaConfig {
             .set("auto.offset.reset", "error")
             .set("queued.min.messages", "1")
             .set("fetch.message.max.bytes", "4096");
+        if let Some(instance) = &self.group_instance_id {
+            client.set("group.instance.id", instance);
+        }
         // A connection to the coordinator that dies without a word is noticed only by a request that gets no answer in time, and a
         // heartbeat has the whole session for that: then it is over. A commit has this long. One that gets no answer ends the
         // connection, the coordinator is looked for again, and heartbeats go on before the session ends. Not much less: a commit may
@@ -277,6 +286,14 @@ mod tests {
         for wrong in ["a\"b", "a\\b", "a\nb"] {
             assert!(refusal(|it| it.client_id = wrong.to_owned()).contains("client_id"), "{wrong}");
         }
+        for wrong in ["", ".", "..", "a b", "a/b", &"a".repeat(250)] {
+            let text = refusal(|it| it.group_instance_id = Some(wrong.to_owned()));
+            assert!(text.contains("group_instance_id"), "{wrong}");
+        }
+        let text = refusal(|it| {
+            it.properties.insert("group.instance.id".to_owned(), "a".to_owned());
+        });
+        assert!(text.contains("use group_instance_id"), "{text}");
         assert!(refusal(|it| it.brokers.clear()).contains("brokers"));
         assert!(refusal(|it| it.min_insync_replicas = 4).contains("nothing could ever be written"));
         assert!(refusal(|it| it.session_timeout = Duration::from_secs(5)).contains("a third"));

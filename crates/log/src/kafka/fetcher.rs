@@ -215,8 +215,8 @@ impl Fetcher {
         if !self.consumer.context().brokers.are_forgotten() || !self.replacements.is_due(now) {
             return;
         }
-        tracing::warn!(target: "mailrail_log::kafka", "a client to read with knows no broker any more; it is replaced");
         if self.replace_client() {
+            tracing::warn!(target: "mailrail_log::kafka", "a client to read with knew no broker any more; it was replaced");
             self.replacements.replaced(now);
         } else {
             self.replacements.failed(now);
@@ -242,10 +242,10 @@ impl Fetcher {
         self.stalls.looked(Instant::now());
         if let Some(key) = stalled {
             let (topic, partition) = &key;
-            tracing::warn!(target: "mailrail_log::kafka", topic, partition, "a client does not read on although there is more; it is replaced");
-            self.replace_client();
-            let signs = self.consumer.context().signs.load(Ordering::Relaxed);
-            self.stalls.replaced(key, signs, Instant::now());
+            if self.replace_client() {
+                tracing::warn!(target: "mailrail_log::kafka", topic, partition, "a client did not read on although there is more; it was replaced");
+            }
+            self.stalls.replaced(key, Instant::now());
         }
     }
 
@@ -255,6 +255,7 @@ impl Fetcher {
             Ok(new) => {
                 let old = std::mem::replace(&mut self.consumer, new);
                 self.assigned.clear();
+                self.stalls.forget(self.consumer.context().signs.load(Ordering::Relaxed));
                 self.set.changed.store(true, Ordering::Release);
                 if let Err(error) = aside(move || drop(old)) {
                     tracing::error!(target: "mailrail_log::kafka", %error, "no thread to end a client; it was ended at once");

@@ -26,6 +26,8 @@ use crate::LogError;
 const POLL_MAX: Duration = Duration::from_millis(100);
 /// Between two looks whether the committing thread has ended.
 const ENDING_LOOK: Duration = Duration::from_millis(10);
+/// Longest that a client which ends is polled for the revocation of what it was assigned.
+const REVOCATION_WAIT: Duration = Duration::from_secs(10);
 /// Questions that a client answers in turn before it is ended. Two are enough.
 const QUESTIONS_BEFORE_END: u32 = 4;
 
@@ -40,7 +42,6 @@ impl Joined {
     fn new(shared: &Arc<Shared>, config: &KafkaConfig) -> Result<(Self, mpsc::Sender<Request>), LogError> {
         let made = config.member(&shared.group).create_with_context(Callbacks::new(shared.clone()));
         let consumer: Arc<BaseConsumer<Callbacks>> = Arc::new(made.map_err(|it| config.refused(it))?);
-        consumer.subscribe(&[&shared.topic]).map_err(unavailable)?;
         let (commits, requests) = mpsc::channel(COMMITS_MAX);
         let committer = {
             let (shared, consumer) = (shared.clone(), consumer.clone());
@@ -50,6 +51,8 @@ impl Joined {
         };
         let committer =
             committer.map_err(|e| LogError::Unavailable(format!("no thread for commits: {e}")))?;
+        // Last: nobody may be given anything that does not come to be.
+        consumer.subscribe(&[&shared.topic]).map_err(unavailable)?;
         Ok((Self { consumer, committer }, commits))
     }
 
@@ -58,7 +61,8 @@ impl Joined {
     /// polled, since what it reports would pile up; it has left the group, so that nobody gives it anything meanwhile.
     fn end(self, shared: &Shared) {
         self.consumer.unsubscribe();
-        while !self.committer.is_finished() {
+        let until = Instant::now() + REVOCATION_WAIT;
+        while !self.committer.is_finished() || (self.is_assigned() && Instant::now() < until) {
             // Its fatal errors concern nobody either.
             drop(self.consumer.poll(ENDING_LOOK));
         }
@@ -68,9 +72,14 @@ impl Joined {
         let_it_leave(&self.consumer);
         drop(self.consumer);
     }
+
+    /// Whether a revocation is still to run in `poll`: behind the end of the client it would run too, and nobody would say goodbye.
+    fn is_assigned(&self) -> bool {
+        self.consumer.assignment().is_ok_and(|all| all.count() > 0)
+    }
 }
 
-/// Returns when librdkafka has said goodbye to the group, where nothing is in its way: it does once the partitions that were given back are
+/// Librdkafka has said goodbye to the group when this returns, where nothing was in its way: it does once the partitions that were given back are
 /// stopped. A client that is ended before that forgets it (`rd_kafka_cgrp_incr_unassign_done` of 2.12.1 does not leave while it
 /// terminates), and the group waits for the whole session. Stops, their ends and questions go through one queue, in order: behind
 /// the first question are the stops, behind the second their ends.
@@ -135,8 +144,7 @@ impl Poller {
         self.replacements.replaced(now);
         let old = std::mem::replace(&mut self.joined, new);
         old.consumer.context().retire();
-        let owned: Vec<u32> = self.shared.ownership().owned.keys().copied().collect();
-        self.shared.lose(&owned);
+        self.shared.lose_all();
         self.shared.commit_through(Some(commits));
         let shared = self.shared.clone();
         // Clients that end at the same time are few: it takes a session and a commit's timeout, and replacements in a row become rare.
@@ -162,6 +170,8 @@ fn poll_once(shared: &Shared, consumer: &BaseConsumer<Callbacks>) {
         Some(Err(error)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset) => {}
         Some(Err(error @ KafkaError::MessageConsumptionFatal(_))) => {
             tracing::error!(target: "mailrail_log::kafka", group = shared.group, %error, "the member cannot go on; it leaves");
+            // Librdkafka drops what it was assigned and calls nobody: another member has the name, for example.
+            shared.lose_all();
             shared.stop(true);
         }
         Some(Err(error)) => {

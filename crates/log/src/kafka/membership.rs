@@ -141,6 +141,12 @@ impl Shared {
         }
     }
 
+    /// Nothing is ours any more.
+    pub(super) fn lose_all(&self) {
+        let owned: Vec<u32> = self.ownership().owned.keys().copied().collect();
+        self.lose(&owned);
+    }
+
     /// Where commits go from now on.
     pub(super) fn commit_through(&self, commits: Option<mpsc::Sender<Request>>) {
         *self.commits.lock().unwrap_or_else(PoisonError::into_inner) = commits;

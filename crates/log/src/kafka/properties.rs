@@ -11,6 +11,7 @@ const NAMED: &[(&str, &str)] = &[
     ("delivery.timeout.ms", "delivery_timeout"),
     ("message.timeout.ms", "delivery_timeout"),
     ("message.max.bytes", "record_bytes_max"),
+    ("group.instance.id", "group_instance_id"),
     ("session.timeout.ms", "session_timeout"),
     ("heartbeat.interval.ms", "heartbeat_interval"),
 ];
@@ -32,7 +33,6 @@ const FIXED: &[&str] = &[
     "fetch.message.max.bytes",
     "fetch.max.bytes",
     "group.id",
-    "group.instance.id",
     "group.protocol",
     "group.remote.assignor",
     "isolation.level",
@@ -56,6 +56,9 @@ const FIXED: &[&str] = &[
     "transaction.timeout.ms",
     "transactional.id",
 ];
+
+/// Longest `group.instance.id` that a broker takes: that of the name of a topic.
+const INSTANCE_ID_BYTES_MAX: usize = 249;
 
 /// Only producers know these; a consumer would complain about them.
 const PRODUCER_ONLY: &[&str] = &[
@@ -108,5 +111,22 @@ impl KafkaConfig {
             ));
         }
         Ok(())
+    }
+
+    /// Brokers take what they take as the name of a topic.
+    pub(super) fn check_group_instance_id(&self) -> Result<(), LogError> {
+        let Some(instance) = &self.group_instance_id else { return Ok(()) };
+        let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '_' | '-');
+        if (1..=INSTANCE_ID_BYTES_MAX).contains(&instance.len())
+            && instance.chars().all(is_name)
+            && instance != "."
+            && instance != ".."
+        {
+            return Ok(());
+        }
+        Err(LogError::Config(format!(
+            "kafka group_instance_id must be 1 to {INSTANCE_ID_BYTES_MAX} letters, digits, dots, underscores and hyphens; remove it \
+             where no name stays over restarts"
+        )))
     }
 }

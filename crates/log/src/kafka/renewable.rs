@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::client::{aside, code_of};
+use super::replacements::Replacements;
 use crate::LogError;
 
 /// How long a client gets no answer before it is given up. While the brokers are away a new one gets none either.
@@ -33,8 +34,13 @@ impl<C: Send> Drop for Lent<C> {
     }
 }
 
-/// A client that is replaced when nobody answers it.
-pub(super) struct Renewable<C: Send + 'static>(Mutex<State<C>>);
+/// A client that is replaced when nobody answers it; more and more seldom where nobody answers the next one either.
+pub(super) struct Renewable<C: Send + 'static>(Mutex<Inner<C>>);
+
+struct Inner<C: Send + 'static> {
+    state: State<C>,
+    replacements: Replacements,
+}
 
 enum State<C: Send + 'static> {
     /// `again`: the settings are known to make one.
@@ -53,7 +59,8 @@ enum State<C: Send + 'static> {
 
 impl<C: Send> Default for Renewable<C> {
     fn default() -> Self {
-        Self(Mutex::new(State::None { again: false }))
+        let state = State::None { again: false };
+        Self(Mutex::new(Inner { state, replacements: Replacements::default() }))
     }
 }
 
@@ -63,8 +70,8 @@ impl<C: Send> Renewable<C> {
     /// # Errors
     /// What making it said, and [`LogError::Closed`]. The settings are not to blame ([`LogError::Config`]) once a client was made of them.
     pub(super) fn get(&self, make: impl FnOnce() -> Result<C, LogError>) -> Result<Arc<Lent<C>>, LogError> {
-        let mut state = self.lock();
-        let again = match &*state {
+        let mut inner = self.lock();
+        let again = match &inner.state {
             State::Made { client, .. } => return Ok(client.clone()),
             State::Closed => return Err(LogError::Closed),
             State::None { again } => *again,
@@ -74,13 +81,13 @@ impl<C: Send> Renewable<C> {
             Err(LogError::Config(text)) if again => return Err(LogError::Unavailable(text)),
             Err(error) => return Err(error),
         };
-        *state = State::Made { client: client.clone(), answered: Instant::now(), unanswered: None };
+        inner.state = State::Made { client: client.clone(), answered: Instant::now(), unanswered: None };
         Ok(client)
     }
 
     /// The client, if there is one.
     pub(super) fn made(&self) -> Option<Arc<Lent<C>>> {
-        match &*self.lock() {
+        match &self.lock().state {
             State::Made { client, .. } => Some(client.clone()),
             State::None { .. } | State::Closed => None,
         }
@@ -94,8 +101,9 @@ impl<C: Send> Renewable<C> {
         began: Instant,
         now: Instant,
     ) {
-        let mut state = self.lock();
-        let State::Made { client: current, answered, unanswered } = &mut *state else { return };
+        let mut inner = self.lock();
+        let Inner { state, replacements } = &mut *inner;
+        let State::Made { client: current, answered, unanswered } = state else { return };
         if !Arc::ptr_eq(current, client) {
             return;
         }
@@ -105,17 +113,18 @@ impl<C: Send> Renewable<C> {
         }
         // An answer that came to another question meanwhile counts.
         let since = *unanswered.get_or_insert(began.max(*answered));
-        if now.saturating_duration_since(since) >= RENEWED_AFTER {
+        if now.saturating_duration_since(since) >= RENEWED_AFTER && replacements.is_due(now) {
+            replacements.replaced(now);
             *state = State::None { again: true };
         }
     }
 
     /// There is no client any more, and none is made again.
     pub(super) fn close(&self) {
-        *self.lock() = State::Closed;
+        self.lock().state = State::Closed;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<C>> {
+    fn lock(&self) -> MutexGuard<'_, Inner<C>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -167,6 +176,23 @@ mod tests {
         let later = now + 2 * RENEWED_AFTER;
         clients.asked(&first, &none, now, later);
         assert_eq!(**clients.get(|| Ok(3)).expect("kept"), 2, "the answer was another one's");
+    }
+
+    /// Each costs threads and connections, and helps nobody where there is no answer to have.
+    #[test]
+    fn clients_that_get_no_answer_either_are_made_more_and_more_seldom() {
+        let clients = Renewable::<u32>::default();
+        let none = failed(RDKafkaErrorCode::OperationTimedOut);
+        let (mut now, mut made) = (Instant::now(), 0);
+        for _ in 0..360 {
+            let client = clients.get(|| {
+                made += 1;
+                Ok(made)
+            });
+            clients.asked(&client.expect("made"), &none, now, now + RENEWED_AFTER);
+            now += RENEWED_AFTER;
+        }
+        assert!((2..=15).contains(&made), "{made} in an hour");
     }
 
     #[test]

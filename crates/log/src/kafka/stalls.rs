@@ -61,14 +61,18 @@ impl Stalls {
         self.next_look = Some(now + if is_disturbed { LOOK_PAUSE } else { QUIET_PAUSE });
     }
 
-    /// The client was replaced for this partition; the new one has given `signs`. Nothing is known of what it reads.
-    pub(super) fn replaced(&mut self, key: Key, signs: u64, now: Instant) {
+    /// There is another client, which has given `signs`. Nothing is known of what it reads.
+    pub(super) fn forget(&mut self, signs: u64) {
+        self.seen.clear();
+        self.signs = signs;
+    }
+
+    /// The client was to be replaced for this partition.
+    pub(super) fn replaced(&mut self, key: Key, now: Instant) {
         let pause = match self.replaced.take() {
             Some((before, pause)) if before == key => (pause * 2).min(REPLACED_PAUSE_MAX),
             _ => LOOK_PAUSE,
         };
-        self.seen.clear();
-        self.signs = signs;
         self.next_look = Some(now + pause);
         self.replaced = Some((key, pause));
     }
@@ -202,14 +206,15 @@ mod tests {
         let (mut stalls, now) = (Stalls::default(), Instant::now());
         let mut pause = LOOK_PAUSE;
         for _ in 0..12 {
-            stalls.replaced(key(0), 7, now);
+            stalls.forget(7);
+            stalls.replaced(key(0), now);
             assert!(!stalls.is_due(7, now + pause / 2) && stalls.is_due(7, now + pause), "{pause:?}");
             pause = (pause * 2).min(REPLACED_PAUSE_MAX);
         }
         assert_eq!(pause, REPLACED_PAUSE_MAX);
         stalls.look(vec![(key(0), 5)], |_| Some(9));
         stalls.look(vec![(key(0), 6)], |_| Some(9));
-        stalls.replaced(key(0), 7, now);
+        stalls.replaced(key(0), now);
         assert!(stalls.is_due(7, now + LOOK_PAUSE), "it had moved since");
     }
 }

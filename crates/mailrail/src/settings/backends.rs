@@ -66,6 +66,11 @@ pub(crate) struct KafkaSettings {
     #[serde(with = "units::duration")]
     #[schemars(with = "DurationText")]
     pub(crate) delivery_timeout: Duration,
+    /// Whom this process stands for in its groups, over its restarts: the UID of its pod, for example, which the chart gives. A process
+    /// that dies and comes back under the same name has its partitions again at once, and holds nobody up; without a name the group
+    /// waits until the session of the one that died is over. No two processes that run at the same time may have the same. Letters,
+    /// digits, `.`, `_` and `-`, at most 249.
+    pub(crate) group_instance_id: Option<String>,
     /// After this long without a heartbeat the group gives a member's partitions to others. Must leave room for
     /// `deliver.attempt_timeout`.
     #[serde(with = "units::duration")]
@@ -82,6 +87,7 @@ impl Default for KafkaSettings {
             replication_factor: 3,
             min_insync_replicas: 2,
             delivery_timeout: Duration::from_secs(30),
+            group_instance_id: None,
             session_timeout: Duration::from_secs(60),
         }
     }
@@ -97,6 +103,7 @@ impl fmt::Debug for KafkaSettings {
             .field("replication_factor", &self.replication_factor)
             .field("min_insync_replicas", &self.min_insync_replicas)
             .field("delivery_timeout", &self.delivery_timeout)
+            .field("group_instance_id", &self.group_instance_id)
             .field("session_timeout", &self.session_timeout)
             .finish()
     }

@@ -62,7 +62,7 @@ const OWN_PROPERTIES: &[(&str, &str)] = &[
     ("max.in.flight.requests.per.connection", "remove it; order rests on it"),
     ("transactional.id", "remove it; mailrail does not use transactions"),
     ("group.id", "remove it; groups are named after topic_prefix and pipeline.name"),
-    ("group.instance.id", "remove it; membership is dynamic"),
+    ("group.instance.id", "set log.kafka.group_instance_id"),
     ("partition.assignment.strategy", "remove it"),
     ("enable.auto.commit", "remove it; commits follow finished work"),
     ("enable.auto.offset.store", "remove it; commits follow finished work"),

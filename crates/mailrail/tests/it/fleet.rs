@@ -85,7 +85,13 @@ impl Fleet {
 
     fn member(&self, role: &'static str) -> Member {
         let admin = free_port();
-        let recipe = Recipe::of_role(role, &self.settings, admin, self.folder.path());
+        let mut recipe = Recipe::of_role(role, &self.settings, admin, self.folder.path());
+        if self.plan.named {
+            // No two processes have the same port.
+            recipe
+                .env
+                .insert("MAILRAIL__LOG__KAFKA__GROUP_INSTANCE_ID".to_owned(), format!("{role}-{admin}"));
+        }
         Member { process: Process::start(recipe), admin: format!("127.0.0.1:{admin}") }
     }
 

@@ -16,6 +16,10 @@ use crate::history::Budget;
 const FLOW: u64 = 30;
 /// Beyond that, how long until the next kill, in milliseconds.
 const MOMENT: std::ops::Range<u64> = 0..700;
+/// Kills of processes with names, in turn.
+const KILLS_OF_NAMED: usize = 4;
+/// How long processes come and go.
+const SCALING: Duration = Duration::from_secs(120);
 /// What a kill may make be sent again.
 const PER_KILL: u64 = 250;
 
@@ -48,7 +52,7 @@ async fn x09_s28_four_processes_killed_at_random_keep_the_order_at_every_depth()
     let mut random = random();
     let kills = sized(30, 100);
     let mut feeder = fleet.feeder();
-    feeder.feed("deep", 0..4, sized(2_500, 10_000)).await;
+    feeder.feed("deep", 0..sized(2, 4), 10_000).await;
     let mut killed = 0;
     while killed < kills {
         let before = fleet.receiver.snapshot().total.received;
@@ -125,7 +129,7 @@ async fn s28_scaling_up_and_down_under_load_repeats_nothing() {
     let plan = Plan { partitions: 8, ..Plan::new(&recipients) };
     let Some(mut fleet) = Fleet::start(plan).await else { return };
     let mut feeder = fleet.feeder();
-    let end = Instant::now() + sized(Duration::from_secs(30), Duration::from_secs(120));
+    let end = Instant::now() + SCALING;
     let mut turns = 0;
     while Instant::now() < end {
         if fleet.members.len() == 1 {
@@ -143,6 +147,47 @@ async fn s28_scaling_up_and_down_under_load_repeats_nothing() {
         }
     }
     println!("{turns} times up or down");
-    assert!(turns >= 4, "it scaled only {turns} times");
+    assert!(turns >= 8, "it scaled only {turns} times");
     fleet.close(vec![feeder], &Budget::none()).await;
+}
+
+/// S28, N22: a process that dies and is back at once, under the name that it had, goes on where it was, while its session and that of
+/// nobody else is waited for; the others keep what they own.
+#[tokio::test(flavor = "multi_thread")]
+async fn s28_n22_a_process_that_is_back_under_its_name_goes_on_before_its_session_is_over() {
+    let recipients = [("steady", "ok", "strict"), ("loose", "ok", "tolerant")];
+    // As long as with the default settings: whoever had to wait for its end would be seen.
+    let plan = Plan {
+        partitions: 8,
+        delivers: 2,
+        attempt_seconds: 30,
+        session_beyond_attempt: 30,
+        named: true,
+        ..Plan::new(&recipients)
+    };
+    let session = Duration::from_secs(60);
+    let Some(mut fleet) = Fleet::start(plan).await else { return };
+    fleet.wait_owned().await;
+    let mut feeder = fleet.feeder();
+    feeder.feed("steady", 0..40, 5).await;
+    feeder.feed("loose", 0..40, 5).await;
+    fleet.wait_received(400).await;
+    for turn in 0..KILLS_OF_NAMED {
+        let (victim, other) = (turn % 2, fleet.members[1 - turn % 2].process.pid());
+        let kept = fleet.claims().await.of(other);
+        let died = Instant::now();
+        fleet.members[victim].process.kill_and_restart();
+        feeder.feed("steady", 0..40, 5).await;
+        feeder.feed("loose", 0..40, 5).await;
+        fleet.wait_received(400 * (turn as u64 + 2)).await;
+        assert!(
+            died.elapsed() < session / 2,
+            "everything goes on after {:?}: {}",
+            died.elapsed(),
+            fleet.logs()
+        );
+        assert_eq!(fleet.claims().await.of(other), kept, "the other one was not disturbed");
+        fleet.wait_all_ready().await;
+    }
+    fleet.close(vec![feeder], &Budget::none().and("a kill", KILLS_OF_NAMED as u64, PER_KILL)).await;
 }

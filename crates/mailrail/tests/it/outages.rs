@@ -8,6 +8,8 @@ use crate::history::Budget;
 
 const RECIPIENTS: [(&str, &str, &str); 3] =
     [("steady", "delay=5,ok", "strict"), ("flaky", "every=7:503", "strict"), ("loose", "ok", "tolerant")];
+/// How long the only broker is away: longer than a session lasts, than requests may take, and than all pauses between attempts to connect.
+const OUTAGE: Duration = Duration::from_secs(60);
 /// Small, so that what an outage may make be sent again is little: what was sent and could not be recorded is in a window, or
 /// at the front of a backlog whose state is written every 50 deliveries.
 const WINDOW: &str = "window_records = 200";
@@ -31,7 +33,7 @@ async fn x08_a_broker_that_was_away_changes_nothing() {
     }
     fleet.wait_received(200).await;
     brokers.stop(0).await;
-    tokio::time::sleep(sized(Duration::from_secs(20), Duration::from_secs(60))).await;
+    tokio::time::sleep(OUTAGE).await;
     brokers.start(0).await;
     for endpoint in ["steady", "flaky", "loose"] {
         feeder.feed(endpoint, 0..10, 20).await;

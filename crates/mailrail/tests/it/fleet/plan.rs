@@ -24,6 +24,10 @@ pub(crate) struct Plan {
     pub(crate) retry_delays: &'static str,
     /// Seconds that an attempt may take; the session is as short as that lets it be.
     pub(crate) attempt_seconds: u32,
+    /// Seconds by which the session is longer: 5 more than the lease.
+    pub(crate) session_beyond_attempt: u32,
+    /// Whether deliver processes keep their names over restarts.
+    pub(crate) named: bool,
     /// More lines of `[deliver]`.
     pub(crate) deliver: &'static str,
     /// Brokers, when they are not the ones that all tests share; and how many copies there are.
@@ -39,6 +43,8 @@ impl Plan {
             delivers: 1,
             retry_delays: r#"["50ms", "100ms", "200ms", "200ms"]"#,
             attempt_seconds: 2,
+            session_beyond_attempt: SESSION_BEYOND_ATTEMPT,
+            named: false,
             deliver: "",
             brokers: None,
             copies: 1,
@@ -53,8 +59,8 @@ pub(super) async fn settings(plan: &Plan, kafka: &str, postgres: &str, prefix: &
     let store = postgres.rsplit_once('/').expect("a database").0;
     let brokers: Vec<String> = kafka.split(',').map(|broker| format!("\"{broker}\"")).collect();
     let (copies, in_sync) = (plan.copies, plan.copies.saturating_sub(1).max(1));
-    let Plan { partitions, retry_delays, deliver, attempt_seconds, .. } = plan;
-    let session_seconds = attempt_seconds + SESSION_BEYOND_ATTEMPT;
+    let Plan { partitions, retry_delays, deliver, attempt_seconds, session_beyond_attempt, .. } = plan;
+    let session_seconds = attempt_seconds + session_beyond_attempt;
     format!(
         "topic_prefix = \"{prefix}\"\n[pipeline]\npartitions = {partitions}\n\
          [control]\nlisten = \"127.0.0.1:{control}\"\n\
