@@ -2,16 +2,21 @@
 //!
 //! Dynamic thresholds, as switches share their memory between ports (Choudhury and Hahne, 1998): an endpoint may have a multiple of
 //! what is free. Alone it has most of the process; the more others take, the less each of them may have, and some of it stays free for
-//! whoever comes next. Nobody has to be told apart as slow, and nothing is kept for endpoints that do not come.
+//! whoever comes next. For that nobody has to be told apart as slow, and nothing is kept for endpoints that do not come.
 //!
 //! It is asked when the next delivery is chosen, before anything is done for it. Where it says no, others go, and the partition is told
 //! when to ask again.
+//!
+//! Who is slow all the same is known here, and to no partition: the attempts of an endpoint are spread over them. It matters where a
+//! partition has no room for what waits.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use mailrail_mailbox::PARK_AFTER;
 use mailrail_types::MailboxKey;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// An endpoint may have so many times what is free: alone two thirds of all, two of them two fifths each, and ten leave a twentieth.
 const TIMES_FREE: u32 = 2;
@@ -28,9 +33,10 @@ struct State {
     recipients: HashMap<Box<str>, Recipient>,
 }
 
-#[derive(Default)]
 struct Recipient {
     taken: u32,
+    /// Since when nothing has ended: when its first place was taken after it had none, or when the last of its attempts ended.
+    since: Instant,
     /// Partitions that have something ready for it, in the order in which they were refused. One that is gone is passed over.
     waiting: VecDeque<Weak<Bell>>,
 }
@@ -46,6 +52,8 @@ pub(crate) struct Bell {
 pub(crate) struct Place {
     places: Arc<Places>,
     mailbox: MailboxKey,
+    /// Its attempt was made, and is over.
+    ended: bool,
 }
 
 impl Places {
@@ -71,11 +79,19 @@ impl Places {
                 known.waiting.retain(|it| !std::ptr::eq(it.as_ptr(), Arc::as_ptr(bell)));
             }
             None => {
-                state.recipients.insert(recipient.into(), Recipient { taken: 1, ..Recipient::default() });
+                let first = Recipient { taken: 1, since: Instant::now(), waiting: VecDeque::new() };
+                state.recipients.insert(recipient.into(), first);
             }
         }
         state.taken += 1;
-        Some(Place { places: self.clone(), mailbox: mailbox.clone() })
+        Some(Place { places: self.clone(), mailbox: mailbox.clone(), ended: false })
+    }
+
+    /// Whether no attempt of the endpoint has ended for long, although it has places. One that takes long among many that do not is no
+    /// sign: what waits goes on.
+    pub(crate) fn is_slow(&self, recipient: &str, now: Instant) -> bool {
+        let state = self.lock();
+        state.recipients.get(recipient).is_some_and(|known| now.duration_since(known.since) >= PARK_AFTER)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -89,11 +105,14 @@ impl State {
         self.all.saturating_sub(self.taken).saturating_mul(TIMES_FREE).max(1)
     }
 
-    fn give_back(&mut self, recipient: &str) {
+    fn give_back(&mut self, recipient: &str, ended: bool) {
         self.taken = self.taken.saturating_sub(1);
         let share = self.share();
         let Some(known) = self.recipients.get_mut(recipient) else { return };
         known.taken = known.taken.saturating_sub(1);
+        if ended {
+            known.since = Instant::now();
+        }
         if known.taken == 0 {
             // Nobody is left whose end would call the others.
             known.call(u32::MAX, recipient);
@@ -109,6 +128,8 @@ impl Recipient {
     fn wait(&mut self, bell: &Arc<Bell>) {
         let is_listed = self.waiting.iter().any(|it| std::ptr::eq(it.as_ptr(), Arc::as_ptr(bell)));
         if !is_listed {
+            // Of an endpoint that hardly answers nobody takes those out whose partition has gone.
+            self.waiting.retain(|it| it.strong_count() > 0);
             self.waiting.push_back(Arc::downgrade(bell));
         }
     }
@@ -125,9 +146,16 @@ impl Recipient {
     }
 }
 
+impl Place {
+    /// Its attempt is over. What is given back otherwise, because the attempt may not be made, says nothing of how quick the endpoint is.
+    pub(crate) fn ended(mut self) {
+        self.ended = true;
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.lock().give_back(self.mailbox.recipient());
+        self.places.lock().give_back(self.mailbox.recipient(), self.ended);
     }
 }
 
@@ -146,6 +174,8 @@ impl Bell {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn of(endpoint: usize) -> MailboxKey {
@@ -190,6 +220,44 @@ mod tests {
         drop(one);
     }
 
+    /// I8: slow is one of whose attempts none has ended for long. What is given back without an attempt is no end.
+    #[tokio::test(start_paused = true)]
+    async fn i8_an_endpoint_is_slow_when_nothing_of_it_ends_for_long() {
+        let (places, bell) = (Places::new(16), Arc::new(Bell::default()));
+        let is_slow = |endpoint: usize| places.is_slow(of(endpoint).recipient(), Instant::now());
+        let take = |endpoint: usize| places.take(&of(endpoint), &bell).expect("there is room");
+        let grain = Duration::from_millis(1);
+        assert!(!is_slow(0), "it has none");
+        let slow = take(0);
+        let _one_of_the_quick = take(1);
+        tokio::time::advance(PARK_AFTER - grain).await;
+        drop(take(0));
+        take(1).ended();
+        assert!(!is_slow(0));
+        tokio::time::advance(grain).await;
+        assert!(is_slow(0), "one that was not made is no end");
+        for _ in 0..3 {
+            assert!(!is_slow(1), "one slow among quick ones");
+            tokio::time::advance(PARK_AFTER / 2).await;
+            take(1).ended();
+        }
+        slow.ended();
+        assert!(!is_slow(0), "it has none any more");
+        let _slow = take(0);
+        assert!(!is_slow(0), "it began just now");
+    }
+
+    /// Partitions come and go while an endpoint answers nothing.
+    #[test]
+    fn who_has_gone_is_not_kept_while_others_come() {
+        let (places, bell) = (Places::new(1), Arc::new(Bell::default()));
+        let _one = places.take(&of(0), &bell).expect("free");
+        for _ in 0..100 {
+            assert!(places.take(&of(0), &Arc::new(Bell::default())).is_none());
+        }
+        assert_eq!(places.lock().recipients["default::acme:0"].waiting.len(), 1);
+    }
+
     /// A partition is told when an attempt of the endpoint ends, in its turn, and once.
     #[tokio::test]
     async fn a24_who_was_refused_is_called_when_there_is_room() {
@@ -204,7 +272,7 @@ mod tests {
         let [first, gone, last] = bells;
         drop(gone);
         let rung = |bell: Arc<Bell>| async move {
-            let heard = tokio::time::timeout(std::time::Duration::from_secs(60), bell.heard()).await;
+            let heard = tokio::time::timeout(Duration::from_secs(60), bell.heard()).await;
             heard.expect("it rings").into_iter().map(String::from).collect::<Vec<_>>()
         };
         let mut had = had.into_iter();

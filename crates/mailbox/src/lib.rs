@@ -40,8 +40,8 @@ pub use flying::OrderKey;
 pub use fold::{Fold, Verdict};
 pub use lane::{Shape, Traits};
 pub use protocol::{
-    AtHand, Config, Fenced, ISOLATED_ATTEMPTS, Offered, Protocol, SUSPECT_PAUSE, Scanned, Settlement,
-    Started, UNCLEAN_MAX,
+    AtHand, Config, Fenced, ISOLATED_ATTEMPTS, Offered, PARK_AFTER, Protocol, SUSPECT_PAUSE, Scanned,
+    Settlement, Started, UNCLEAN_MAX,
 };
 pub use ready::TURNS_FOR_OTHERS;
 pub use recent::RecentIds;

@@ -96,18 +96,21 @@ impl PassedOver {
         }
     }
 
-    /// It may go.
-    pub(crate) fn went(&mut self, recipient: &str, item: &Item) {
-        let Some(of) = self.0.get_mut(recipient) else { return };
-        of.called.take_if(|called| called == item);
+    /// It may go, or has nothing to start. Says whether it was the one that was called: the next one is to be called then.
+    pub(crate) fn went(&mut self, recipient: &str, item: &Item) -> bool {
+        let Some(of) = self.0.get_mut(recipient) else { return false };
+        let was_called = of.called.take_if(|called| called == item).is_some();
         self.forget_if_done(recipient);
+        was_called
     }
 
-    /// There is nothing to ask about any more, and nobody knows whose it was.
-    pub(crate) fn is_gone(&mut self, item: &Item) {
-        for of in self.0.values_mut() {
-            of.called.take_if(|called| called == item);
-        }
+    /// There is nothing to ask about any more, and nobody knows whose it was. Gives the recipient of which it was the one that was
+    /// called: the next one is to be called then.
+    pub(crate) fn is_gone(&mut self, item: &Item) -> Option<Box<str>> {
+        let of = self.0.iter().find(|(_, of)| of.called.as_ref() == Some(item));
+        let recipient = of.map(|(recipient, _)| recipient.clone())?;
+        self.went(&recipient, item);
+        Some(recipient)
     }
 
     /// Where what becomes ready of the recipient stands, when it has to wait.
@@ -130,13 +133,10 @@ impl PassedOver {
         }
     }
 
-    /// Mailboxes of the recipient that wait.
-    pub(crate) fn mailboxes(&self, recipient: &str) -> impl Iterator<Item = &MailboxKey> {
-        let waiting = self.0.get(recipient).into_iter().flat_map(|of| of.waiting.items());
-        waiting.filter_map(|item| match item {
-            Item::Mailbox(mailbox) => Some(mailbox),
-            Item::Aside(_) => None,
-        })
+    /// What waits for those recipients.
+    pub(crate) fn items_of(&self, mut is_one: impl FnMut(&str) -> bool) -> impl Iterator<Item = &Item> {
+        let of = self.0.iter().filter(move |(recipient, _)| is_one(recipient));
+        of.flat_map(|(_, of)| of.waiting.items())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -194,10 +194,20 @@ mod tests {
         }
         assert_eq!(passed.recipients().collect::<Vec<_>>(), ["a"]);
         assert_eq!(passed.call("a"), Some((5, Item::Aside(1))));
-        passed.is_gone(&Item::Aside(1));
+        assert_eq!(passed.is_gone(&Item::Aside(2)), None, "it was not called");
+        assert_eq!(
+            passed.is_gone(&Item::Aside(1)).as_deref(),
+            Some("a"),
+            "the next of that one is to be called"
+        );
         assert_eq!(passed.call("a"), Some((5, Item::Aside(2))));
         assert!(passed.behind("a").is_some(), "what comes now stands behind the one that is asked about");
-        passed.went("a", &Item::Aside(2));
+        assert!(!passed.went("a", &Item::Aside(1)) && passed.went("a", &Item::Aside(2)));
         assert!(passed.is_empty());
+        passed.put("b", 5, Item::Aside(4));
+        assert_eq!(passed.items_of(|recipient| recipient == "b").collect::<Vec<_>>(), [&Item::Aside(4)]);
+        assert_eq!(passed.items_of(|recipient| recipient == "a").count(), 0);
+        assert!(passed.call("b").is_some() && passed.is_gone(&Item::Aside(4)).is_some());
+        assert!(passed.is_empty(), "a recipient that nothing waits for is forgotten");
     }
 }

@@ -363,7 +363,7 @@ fn a24_who_may_not_go_lets_others_pass_and_keeps_its_turn() {
     assert_eq!(rig.owner.held_longest(), None);
     rig.owner.call("p::t:slow");
     assert_eq!(start(&mut rig), None, "it still may not");
-    rig.owner.call_all(now);
+    rig.owner.call_all(now, |_| false);
     assert_eq!((rig.start(), rig.start()), (Some(0), Some(1)), "one that went calls the next");
     rig.settle(0, Settlement::Ended);
     assert_eq!(rig.start(), Some(3));

@@ -279,7 +279,8 @@ impl Partition {
     fn stop(&mut self) {
         self.protocol.stop();
         self.waiting = None;
-        // Whoever else waits for the same endpoints is called instead.
+        // From here on others that wait for the same endpoints are called instead. A call that came already is not passed on: they ask by
+        // themselves, a commit interval later at most.
         self.bell = Arc::default();
         let time = self.claim.hand_over.saturating_sub(LAST_WORD).max(self.claim.hand_over / 2);
         self.last_word = Some(Instant::now() + time);

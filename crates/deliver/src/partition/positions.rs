@@ -61,7 +61,8 @@ impl Partition {
     pub(super) fn keep_up(&mut self) {
         self.put_position();
         // The share of an endpoint grows too when attempts of others end, of which nobody tells.
-        self.protocol.call_all(self.shared.now());
+        let (places, now) = (&self.shared.places, Instant::now());
+        self.protocol.call_all(self.shared.now(), |recipient| places.is_slow(recipient, now));
         self.observe();
         if !self.trim.running && Instant::now() >= self.trim.at && self.last_word.is_none() {
             self.ask_for_committed();

@@ -33,7 +33,7 @@ impl Partition {
             let lease = self.claim.lease.holds(Instant::now());
             let mut place = None;
             let started = self.protocol.start(self.shared.now(), lease, |mailbox| {
-                // That of one that had nothing to start must not be in the way of the next.
+                // That of one whose content is to be read first must not be in the way of the next.
                 drop(place.take());
                 place = self.shared.places.take(mailbox, &self.bell);
                 place.is_some()

@@ -55,9 +55,10 @@ impl Unrecorded {
         let count = self.waiting.len().min(ATTEMPTS_MAX);
         let taken = self.waiting.drain(..count);
         let split = taken.map(|(source, record, then)| (record, (source, then))).unzip();
-        // What is left came a moment ago, and goes with the next append, at once.
-        if self.waiting.is_empty() {
-            (self.until, self.urgent) = (None, false);
+        // What is left goes with the next append, at once: whoever waited longest has waited for a whole append already.
+        self.urgent = !self.waiting.is_empty();
+        if !self.urgent {
+            self.until = None;
         }
         split
     }
@@ -109,7 +110,10 @@ mod tests {
         assert!(waiting.is_due(false, Instant::now()));
         assert_eq!(waiting.take().0.len(), ATTEMPTS_MAX);
         assert!(waiting.until().is_some(), "one is left");
+        assert!(waiting.is_due(false, Instant::now()), "it goes at once");
         assert_eq!(waiting.take().0.len(), 1);
+        push(&mut waiting, 0, false);
+        assert!(!waiting.is_due(false, Instant::now()), "what comes then waits for others again");
     }
 
     /// A commit waits for records at most once: they wait for half of its interval.

@@ -1,11 +1,13 @@
 //! Pressure from recipients and from what stands before them: it stays where it comes from.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use mailrail_limits::{Error, Exchange, Exchanged, LeaseStore, Recipient};
 use mailrail_log::Log;
+use mailrail_mailbox::Kind;
 use mailrail_policy::{Key, bucket};
 use mailrail_types::{DeadReason, Outcome};
 
@@ -27,14 +29,18 @@ pub(super) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// One delivery to `main` in each of so many mailboxes.
 pub(super) async fn append_one_each(rig: &Rig, mailboxes: u32) {
-    let records = (0..mailboxes).map(|mailbox| {
+    append_one_each_at(rig, 0, 0..mailboxes).await;
+}
+
+async fn append_one_each_at(rig: &Rig, partition: u32, mailboxes: Range<u32>) {
+    let records = mailboxes.map(|mailbox| {
         let body = format!(r#"{{"key":"{mailbox}","seq":0}}"#);
         let mut delivery = rig.delivery_with_body(&format!("m-{mailbox}"), body.as_bytes());
         delivery.mailbox.bucket = mailbox;
         let value = mailrail_wire::encode_delivery(&delivery);
         mailrail_log::NewRecord { value, ..Default::default() }
     });
-    rig.log.append("deliveries", 0, records.collect()).await.expect("appended");
+    rig.log.append("deliveries", partition, records.collect()).await.expect("appended");
 }
 
 async fn append_others(rig: &Rig, count: u64) {
@@ -125,6 +131,32 @@ async fn a21_a_recipient_that_never_answers_leaves_places_to_others() {
     until("those that wait are shown", || rig.metrics.deliver.passed_over.get() > 0).await;
     run.cut().await;
     until("nobody owns them", || rig.metrics.deliver.passed_over.get() == 0).await;
+}
+
+/// I8: the same where another partition has all of the share: mail of it that comes here, where no attempt of it runs, stops nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn i8_a_recipient_that_never_answers_elsewhere_leaves_the_window_to_others() {
+    let rig = Rig::start("hang").await.with_room_for_patient(16);
+    append_one_each(&rig, 16).await;
+    let run = rig.run();
+    until("its share of the process", || received_by(&rig, "main") == 11).await;
+    append_one_each_at(&rig, 1, 100..600).await;
+    rig.append_to_other_partition(0..100).await;
+    until("all of the other one", || received_by(&rig, "other") == 100).await;
+    assert_eq!(received_by(&rig, "main"), 11, "those are open as before");
+    run.cut().await;
+}
+
+/// A24: what waits for a recipient that answers is lag, however much it is: that brings more processes, where parked mail would not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a24_what_waits_for_a_recipient_that_answers_is_not_parked() {
+    let rig = Rig::start("delay=300,ok").await.with_room_for_patient(16);
+    append_one_each(&rig, 120).await;
+    let run = rig.run();
+    rig.wait_done(120).await;
+    let parks = rig.journal().await.into_iter().filter(|kind| matches!(kind, Kind::Park(_)));
+    assert_eq!((parks.count(), received_by(&rig, "main")), (0, 120));
+    run.stop().await;
 }
 
 /// A38, A62: a recipient that does not answer, and is asked far below its rate, has as many requests open as its limit says

@@ -3,7 +3,7 @@
 use mailrail_types::{History, HoldReason, MailboxKey, Timestamp};
 
 use super::Protocol;
-use super::start::Started;
+use super::start::{Candidate, Started};
 use crate::entry::{Aside, Drained, Head, Hold, Kind, Place, Source};
 use crate::flying::OrderKey;
 use crate::lane::{Traits, Turn};
@@ -323,13 +323,14 @@ impl Protocol {
         }
     }
 
-    pub(super) fn start_aside(&mut self, source: Source, now: Timestamp) -> Option<Started> {
-        let aside = self.asides.get_mut(&source)?;
-        aside.is_ready = false;
-        if aside.running || aside.hold.until > now || aside.saving > 0 || aside.bytes.is_none() {
+    /// A delivery aside that is ready, if it may go.
+    pub(super) fn candidate_aside(&mut self, source: Source, now: Timestamp) -> Option<Candidate> {
+        let aside = self.asides.get(&source)?;
+        if aside.running || aside.hold.until > now || aside.saving > 0 {
             return None;
         }
-        let (mailbox, key, most) = (aside.mailbox.clone(), aside.key, aside.traits.attempts_max());
+        let (is_at_hand, mailbox) = (aside.bytes.is_some(), aside.mailbox.clone());
+        let (key, most) = (aside.key, aside.traits.attempts_max());
         // An attempt of an owner before may still run (I12).
         let left = self.inherited.iter().filter(|left| left.mailbox == mailbox && left.until > now);
         if let Some(until) = left.map(|left| left.until).max() {
@@ -341,14 +342,24 @@ impl Protocol {
             self.flying.wait(&mailbox, source);
             return None;
         }
-        aside.running = true;
+        Some(if is_at_hand { Candidate::Aside(source) } else { Candidate::Unread })
+    }
+
+    pub(super) fn start_aside(
+        &mut self,
+        source: Source,
+        mailbox: &MailboxKey,
+        now: Timestamp,
+    ) -> Option<Started> {
+        let aside = self.asides.get_mut(&source)?;
+        (aside.is_ready, aside.running) = (false, true);
+        let (key, tolerant) = (aside.key, aside.traits.tolerant);
         let deadline = now.plus(self.config.attempt_timeout);
-        self.flights.insert(source, Flight::new(&mailbox, deadline));
-        self.flying.start(&mailbox, source, key, true, now);
+        self.flights.insert(source, Flight::new(mailbox, deadline));
+        self.flying.start(mailbox, source, key, true, now);
         self.timers.slow(now.plus(self.config.park_after), source);
-        let stood = self.fold.backlog(&mailbox).and_then(|backlog| backlog.asides.get(&source));
+        let stood = self.fold.backlog(mailbox).and_then(|backlog| backlog.asides.get(&source));
         let history = stood.and_then(|aside| aside.head.history.clone());
-        let tolerant = self.asides.get(&source).is_some_and(|aside| aside.traits.tolerant);
         Some(Started { source, history, tolerant, condemned: false })
     }
 

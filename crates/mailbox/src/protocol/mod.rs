@@ -44,6 +44,9 @@ pub use scan::Scanned;
 pub use start::Started;
 pub use watch::AtHand;
 
+/// What has taken so long takes long: it must hold nothing up any more (I8).
+pub const PARK_AFTER: Duration = Duration::from_secs(2);
+
 /// What bounds an owner of one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
@@ -85,7 +88,7 @@ impl Config {
             window,
             attempt_timeout,
             queue_max: 64,
-            park_after: Duration::from_secs(2),
+            park_after: PARK_AFTER,
             save_every: 50,
             save_after: Duration::from_millis(200),
             mailbox_content_max: 64 << 10,

@@ -1,12 +1,11 @@
 //! What is ready and lets others pass (I17): it waits for nothing of its own, so it is neither held nor parked, unless its recipient is
-//! slow and the window is pressed.
-
-use std::collections::BTreeSet;
+//! slow and the window is pressed (I8).
 
 use mailrail_types::{HoldReason, MailboxKey, Timestamp};
 
 use super::Protocol;
 use crate::entry::Hold;
+use crate::lane::Lane;
 use crate::ready::Item;
 
 impl Protocol {
@@ -29,29 +28,59 @@ impl Protocol {
     }
 
     /// The same for every recipient. To be called now and then: a recipient may have more too when others take less, of which nobody tells.
-    pub fn call_all(&mut self, now: Timestamp) {
-        self.park_behind_slow(now);
+    /// `is_slow`: whether nothing of a recipient has ended for [`PARK_AFTER`](super::PARK_AFTER), anywhere in the process, although
+    /// attempts run.
+    pub fn call_all(&mut self, now: Timestamp, is_slow: impl FnMut(&str) -> bool) {
+        if self.stopping {
+            // What was parked now would stand behind the last word.
+            return;
+        }
+        self.make_room_behind_slow(now, is_slow);
         let recipients: Vec<Box<str>> = self.passed_over.recipients().map(Into::into).collect();
         for recipient in recipients {
             self.call(&recipient);
         }
     }
 
-    /// In a window of which half is used, mail that waits for recipients whose attempts take long would stop what is behind it (I8). Behind
-    /// quick ones it is lag.
-    fn park_behind_slow(&mut self, now: Timestamp) {
-        if self.passed_over.is_empty() || !self.window.is_pressed() || !self.rules.slow_parks {
+    /// In a window of which half is used, mail that waits for slow recipients would stop what is behind it (I8): it is parked. Behind quick
+    /// ones it is lag. Its content at hand would stop that of others in the same way: it is dropped, and read again when it may go.
+    fn make_room_behind_slow(&mut self, now: Timestamp, is_slow: impl FnMut(&str) -> bool) {
+        let is_pressed = self.window.is_pressed() && self.rules.slow_parks;
+        if self.passed_over.is_empty() || !(is_pressed || self.is_content_pressed()) {
             return;
         }
-        let is_slow =
-            |deadline: Timestamp| deadline.since(now) + self.config.park_after <= self.config.attempt_timeout;
-        let slow = self.flights.values().filter(|flight| !flight.ended && is_slow(flight.deadline));
-        let recipients: BTreeSet<&str> = slow.map(|flight| flight.mailbox.recipient()).collect();
-        let waiting = recipients.into_iter().flat_map(|recipient| self.passed_over.mailboxes(recipient));
-        let mailboxes: Vec<MailboxKey> = waiting.cloned().collect();
-        for mailbox in mailboxes {
-            if self.lanes.get(&mailbox).is_some_and(|lane| !lane.queue.is_empty()) {
-                self.block(&mailbox, Hold { reason: HoldReason::Slow, until: now });
+        let waiting: Vec<Item> = self.passed_over.items_of(is_slow).cloned().collect();
+        for item in waiting {
+            if let Item::Mailbox(mailbox) = &item
+                && is_pressed
+                && self.lanes.get(mailbox).is_some_and(|lane| !lane.queue.is_empty())
+            {
+                self.block(mailbox, Hold { reason: HoldReason::Slow, until: now });
+            }
+            if self.is_content_pressed() {
+                self.drop_content_of(&item);
+            }
+        }
+    }
+
+    /// Whether more than half of the room for content is used: not by what waits for slow recipients.
+    fn is_content_pressed(&self) -> bool {
+        self.content * 2 > self.config.content_max
+    }
+
+    fn drop_content_of(&mut self, item: &Item) {
+        match item {
+            Item::Mailbox(mailbox) => {
+                // What runs and is still on its way into the backlog must find its place behind what is at hand.
+                let is_followed = |lane: &Lane| !lane.parked_running.is_empty();
+                if !self.lanes.get(mailbox).is_some_and(is_followed) {
+                    self.drop_content(mailbox);
+                }
+            }
+            Item::Aside(source) => {
+                let aside = self.asides.get_mut(source).filter(|aside| !aside.running);
+                let bytes = aside.and_then(|aside| aside.bytes.take());
+                self.forget_aside(*source, bytes);
             }
         }
     }

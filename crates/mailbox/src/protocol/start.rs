@@ -23,10 +23,14 @@ pub struct Started {
     pub condemned: bool,
 }
 
-/// Where the next delivery of a mailbox stands.
-enum Candidate {
+/// Where the next delivery of what is ready stands.
+#[derive(Clone, Copy)]
+pub(super) enum Candidate {
     Window(Source),
     Backlog(Source),
+    Aside(Source),
+    /// Its content is not at hand: that is to be read first.
+    Unread,
 }
 
 impl Protocol {
@@ -37,9 +41,9 @@ impl Protocol {
     }
 
     /// The next delivery to attempt, if one may go. From here to [`Protocol::settle`] nothing else of a strict mailbox goes
-    /// (I12). `lease`: whether the ownership is sure for long enough (I10). `may_go` is asked right before one of the mailbox would go;
-    /// where it may not, others go, until [`Protocol::call`]. What waits so is ready: it is neither held nor parked. A delivery that is
-    /// tried alone is not asked about.
+    /// (I12). `lease`: whether the ownership is sure for long enough (I10). `may_go` is asked right before one of the mailbox would go,
+    /// and before its content would be read; where it may not, others go, until [`Protocol::call`]. What waits so is ready: it is neither
+    /// held nor parked. It is asked last about the one that is given. A delivery that is tried alone is not asked about.
     pub fn start(
         &mut self,
         now: Timestamp,
@@ -59,20 +63,23 @@ impl Protocol {
     ) -> Option<Started> {
         while let Some((priority, item)) = self.ready.pop() {
             let Some(mailbox) = self.mailbox_of(&item) else {
-                self.passed_over.is_gone(&item);
+                if let Some(recipient) = self.passed_over.is_gone(&item) {
+                    self.call(&recipient);
+                }
                 continue;
             };
-            if !may_go(&mailbox) {
+            let candidate = self.candidate(&item, now);
+            if candidate.is_some() && !may_go(&mailbox) {
                 self.pass_over(&mailbox, priority, item);
                 continue;
             }
-            self.passed_over.went(mailbox.recipient(), &item);
-            let started = match item {
-                Item::Mailbox(mailbox) => self.start_of_mailbox(&mailbox, now),
-                Item::Aside(source) => self.start_aside(source, now),
-            };
-            // It might go: so might the next of its recipient.
-            self.call(mailbox.recipient());
+            let was_called = self.passed_over.went(mailbox.recipient(), &item);
+            let started =
+                candidate.and_then(|candidate| self.start_candidate(candidate, &item, &mailbox, now));
+            // It may go: so may the next of its recipient. One that was called and has nothing to start gives its turn on.
+            if candidate.is_some() || was_called {
+                self.call(mailbox.recipient());
+            }
             if let Some(mut started) = started {
                 started.condemned = self.isolation.condemns(started.source);
                 return Some(started);
@@ -81,34 +88,89 @@ impl Protocol {
         None
     }
 
-    fn start_of_mailbox(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Started> {
-        let lane = self.lanes.get_mut(mailbox)?;
-        lane.is_ready = false;
-        let candidate = self.candidate(mailbox, now);
-        let (source, history) = match candidate {
-            Some(Candidate::Window(source)) => {
+    /// The next delivery of what is ready. It stays ready where there is one; else what is left to do of it is done.
+    fn candidate(&mut self, item: &Item, now: Timestamp) -> Option<Candidate> {
+        match item {
+            Item::Mailbox(mailbox) => {
+                let candidate = self.candidate_of_mailbox(mailbox, now);
+                if candidate.is_none()
+                    && let Some(lane) = self.lanes.get_mut(mailbox)
+                {
+                    lane.is_ready = false;
+                    self.end_backlog_now(mailbox);
+                    self.settle_down(mailbox);
+                }
+                candidate
+            }
+            Item::Aside(source) => {
+                let candidate = self.candidate_aside(*source, now);
+                if candidate.is_none()
+                    && let Some(aside) = self.asides.get_mut(source)
+                {
+                    aside.is_ready = false;
+                }
+                candidate
+            }
+        }
+    }
+
+    fn start_candidate(
+        &mut self,
+        candidate: Candidate,
+        item: &Item,
+        mailbox: &MailboxKey,
+        now: Timestamp,
+    ) -> Option<Started> {
+        match candidate {
+            Candidate::Window(source) => {
                 if let Some(open) = self.window.get_mut(source) {
                     open.slot = Slot::Running;
                 }
                 self.lane(mailbox).queue.start(source);
-                (source, None)
+                Some(self.start_of_mailbox(source, None, mailbox, now))
             }
-            Some(Candidate::Backlog(source)) => {
-                let lane = self.lane(mailbox);
-                if let Some(ahead) = lane.turn_of(source) {
+            Candidate::Backlog(source) => {
+                if let Some(ahead) = self.lane(mailbox).turn_of(source) {
                     ahead.turn = Turn::Running;
                 }
-                (source, self.history_of_head(mailbox, source))
+                let history = self.history_of_head(mailbox, source);
+                Some(self.start_of_mailbox(source, history, mailbox, now))
             }
-            None => {
-                self.end_backlog_now(mailbox);
-                self.settle_down(mailbox);
-                return None;
+            Candidate::Aside(source) => self.start_aside(source, mailbox, now),
+            Candidate::Unread => {
+                self.want_content(item);
+                None
             }
-        };
+        }
+    }
+
+    /// What is ready waits until its content was read.
+    fn want_content(&mut self, item: &Item) {
+        match item {
+            Item::Mailbox(mailbox) => {
+                let lane = self.lane(mailbox);
+                (lane.is_ready, lane.wants) = (false, true);
+                self.wanting.insert(mailbox.clone());
+            }
+            Item::Aside(source) => {
+                let Some(aside) = self.asides.get_mut(source) else { return };
+                aside.is_ready = false;
+                self.wanting_asides.insert(aside.content, *source);
+            }
+        }
+    }
+
+    fn start_of_mailbox(
+        &mut self,
+        source: Source,
+        history: Option<History>,
+        mailbox: &MailboxKey,
+        now: Timestamp,
+    ) -> Started {
         let key = self.key_of(source, mailbox);
         self.flying.start(mailbox, source, key, false, now);
         let lane = self.lane(mailbox);
+        lane.is_ready = false;
         lane.running += 1;
         let tolerant = lane.traits.tolerant;
         debug_assert!(
@@ -119,10 +181,10 @@ impl Protocol {
         self.flights.insert(source, Flight::new(mailbox, deadline));
         self.timers.slow(now.plus(self.config.park_after), source);
         self.make_ready(mailbox);
-        Some(Started { source, history, tolerant, condemned: false })
+        Started { source, history, tolerant, condemned: false }
     }
 
-    fn candidate(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Candidate> {
+    fn candidate_of_mailbox(&mut self, mailbox: &MailboxKey, now: Timestamp) -> Option<Candidate> {
         let held = self.holds.get(mailbox).copied().filter(|hold| hold.until > now);
         if let Some(hold) = held {
             // It may have come into the window since.
@@ -203,8 +265,7 @@ impl Protocol {
             && !lane.wants
             && !lane.is_crowded
         {
-            lane.wants = true;
-            self.wanting.insert(mailbox.clone());
+            return Some(Candidate::Unread);
         }
         None
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mailrail_mailbox::{
     Checkpoint, Claim, Config, Entry, Fold, Hold, Kind, Limits, Link, Offered, OrderKey, Protocol, Scanned,
-    Settlement, Shape, Source, Traits,
+    Settlement, Shape, Source, Started, Traits,
 };
 use mailrail_types::{History, HoldReason, MailboxKey, Timestamp};
 
@@ -62,6 +62,10 @@ pub(crate) struct Rig {
     /// What every delivery is, as its content says.
     shapes: BTreeMap<Source, Shape>,
     config: Config,
+    /// Recipients that have what they may have.
+    pub(crate) full: &'static [&'static str],
+    /// How often was asked whether one may go.
+    pub(crate) asked: usize,
 }
 
 impl Rig {
@@ -81,7 +85,8 @@ impl Rig {
         let epoch = journal.len() as u64 - 1;
         let owner = Protocol::new(config, fold, epoch, from, now);
         let read = journal.len();
-        Self { owner, now, read, journal, contents: BTreeSet::new(), shapes: BTreeMap::new(), config }
+        let (contents, shapes) = (BTreeSet::new(), BTreeMap::new());
+        Self { owner, now, read, journal, contents, shapes, config, full: &[], asked: 0 }
     }
 
     /// The next owner, that knows what is in the journal and `from`.
@@ -125,9 +130,16 @@ impl Rig {
 
     pub(crate) fn start(&mut self) -> Option<Source> {
         self.forget();
-        let started = self.owner.start(self.now, true, |_| true)?;
+        let started = self.ask()?;
         assert!(self.contents.contains(&started.source), "the content of {} is not at hand", started.source);
         Some(started.source)
+    }
+
+    fn ask(&mut self) -> Option<Started> {
+        self.owner.start(self.now, true, |mailbox| {
+            self.asked += 1;
+            !self.full.contains(&mailbox.recipient())
+        })
     }
 
     pub(crate) fn settle(&mut self, source: Source, settlement: Settlement) {
@@ -232,7 +244,7 @@ impl Rig {
         let now = self.now;
         self.owner.tick(now);
         // Without a lease it only says what it would need.
-        if let Some(started) = self.owner.start(now, true, |_| true) {
+        if let Some(started) = self.ask() {
             self.owner.settle(started.source, Settlement::NotStarted, now);
             return None;
         }

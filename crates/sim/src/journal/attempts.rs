@@ -141,6 +141,9 @@ impl World<'_> {
         if owner.protocol.is_some() {
             self.answered(&mut owner, &attempt);
         }
+        if let Some(protocol) = owner.protocol.as_mut().filter(|_| self.rules.driver.calls_again) {
+            protocol.call(self.keys[attempt.mailbox].recipient());
+        }
         let owner_id = owner.id;
         self.owners.insert(owner_id, owner);
         self.pump(owner_id);

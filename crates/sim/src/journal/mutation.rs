@@ -26,7 +26,7 @@ pub(super) struct DriverRules {
     pub(super) dead_is_recorded_first: bool,
     /// I16: of the isolated partitions of a process one tries a delivery at a time.
     pub(super) one_tries: bool,
-    /// I17: what had to let others pass is called now and then.
+    /// I17: what had to let others pass is called when an attempt of its recipient ends, and now and then.
     pub(super) calls_again: bool,
 }
 

@@ -23,7 +23,8 @@ impl World<'_> {
             owner.deliveries_seen = partition.deliveries.high();
             owner.journal_seen = partition.journal.high();
             if let Some(protocol) = owner.protocol.as_mut().filter(|_| self.rules.driver.calls_again) {
-                protocol.call_all(self.now);
+                let crowded = if self.calm { 0.0 } else { self.plan.crowded };
+                protocol.call_all(self.now, |_| self.chance.happens(crowded));
             }
         }
         self.pump(id);
