@@ -64,7 +64,7 @@ pub(crate) async fn attempt(
     turned: &Turned,
     _permit: Permit,
     // Given back before the permit: whoever gets that is not to be refused for a place that is free.
-    place: Option<Place>,
+    _place: Option<Place>,
 ) -> Turn {
     let delivery = &*turned.delivery;
     #[cfg(test)]
@@ -122,9 +122,6 @@ pub(crate) async fn attempt(
         ..without_request(delivery, started, outcome, AttemptResult::default())
     };
     pass.report(&attempt, ended, shared.unit_random());
-    if let Some(place) = place {
-        place.ended();
-    }
     Turn::Attempted(attempt)
 }
 

@@ -121,6 +121,8 @@ pub(crate) struct Lane {
     /// All of the lowest stretch has ended; the fold does not know it yet.
     pub(crate) stretch_ended: bool,
     pub(crate) is_ready: bool,
+    /// It might go when it was asked about, and its content had to be read: it does not stand behind others again.
+    pub(crate) has_turn: bool,
     /// Waits for a pass over the journal.
     pub(crate) wants: bool,
 }
@@ -151,6 +153,7 @@ impl Lane {
             saving: 0,
             stretch_ended: stretches.first().is_some_and(crate::backlog::Stretch::is_drained),
             is_ready: false,
+            has_turn: false,
             wants: false,
         }
     }

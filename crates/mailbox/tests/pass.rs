@@ -185,3 +185,39 @@ fn i17_who_is_called_in_vain_calls_the_next() {
     rig.owner.call(SLOW);
     assert_eq!(rig.start(), Some(2));
 }
+
+/// I17: content is read ahead for a few of a recipient, not for all that wait, and who was read for has its turn then.
+#[test]
+fn i17_a_few_are_read_for_and_keep_their_turn() {
+    const WAITING: u64 = 40;
+    let mut rig = Rig::new(Config { content_max: 100_000, ..config() });
+    offer_one_each(&mut rig, SLOW, 0, WAITING);
+    fail_all(&mut rig);
+    rig.settle_journal();
+    rig.pass(60);
+    rig.full = &[SLOW];
+    rig.scan();
+    assert_eq!((rig.start(), rig.owner.passed_over()), (None, WAITING as usize));
+    rig.full = &[];
+    rig.owner.call(SLOW);
+    assert_eq!(rig.start(), None, "they are read for first");
+    let waiting = rig.owner.passed_over();
+    assert!(waiting > WAITING as usize / 2, "{waiting} wait as before");
+    rig.scan();
+    assert_eq!(rig.owner.at_hand().content, (WAITING as usize - waiting) * 100);
+    assert_eq!(rig.start(), Some(0), "nobody has to call it again");
+    rig.finish(0);
+    let mut delivered = 1;
+    // Each place reads for at least one more, or starts one.
+    for _ in 0..2 * WAITING {
+        rig.settle_journal();
+        rig.scan();
+        if let Some(source) = rig.start() {
+            rig.finish(source);
+            delivered += 1;
+        }
+    }
+    assert_eq!(delivered, WAITING);
+    rig.settle_journal();
+    rig.assert_at_rest();
+}

@@ -86,7 +86,8 @@
   "egress.ca_file" "set endpointsCa.existingSecret"
   "log.kind" "the chart runs roles apart, which needs kafka"
   "log.path" "the chart runs roles apart, which needs kafka"
-  "log.kafka.brokers" "set kafka.brokers" -}}
+  "log.kafka.brokers" "set kafka.brokers"
+  "log.kafka.group_instance_id" "pods must not share it, and the chart gives each the UID of its own" -}}
 {{- range $key, $instead := $owned -}}
 {{- $value := $settings -}}
 {{- range $part := splitList "." $key -}}
@@ -158,6 +159,9 @@
 {{- range $values.env -}}
 {{- if eq (upper .name) "MAILRAIL__LOG__KAFKA__SESSION_TIMEOUT" -}}
 {{- fail (printf "%s: env %s is not set here: the grace period follows from it; set settings.log.kafka.session_timeout" $at .name) -}}
+{{- end -}}
+{{- if eq (upper .name) "MAILRAIL__LOG__KAFKA__GROUP_INSTANCE_ID" -}}
+{{- fail (printf "%s: env %s is not set here: pods must not share it, and the chart gives each the UID of its own" $at .name) -}}
 {{- end -}}
 {{- end -}}
 {{- $least := include "mailrail.graceLeast" .workload | int -}}

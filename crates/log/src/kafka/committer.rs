@@ -63,7 +63,14 @@ fn commit(
             element.set_metadata(&committed.metadata);
         }
     }
-    consumer.commit(&list, CommitMode::Sync).map_err(|error| match error.rdkafka_error_code() {
+    let committed = consumer.commit(&list, CommitMode::Sync);
+    if committed.as_ref().is_err_and(|it| it.rdkafka_error_code() == Some(RDKafkaErrorCode::FencedInstanceId))
+    {
+        // Another member has our name, and owns everything already. The poll thread may wait for an owner just now.
+        shared.lose_all();
+        shared.stop(true);
+    }
+    committed.map_err(|error| match error.rdkafka_error_code() {
         // The coordinator does not know us any more, or knows a later us.
         Some(
             RDKafkaErrorCode::UnknownMemberId

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::sync::mpsc;
@@ -62,7 +63,7 @@ impl Joined {
     fn end(self, shared: &Shared) {
         self.consumer.unsubscribe();
         let until = Instant::now() + REVOCATION_WAIT;
-        while !self.committer.is_finished() || (self.is_assigned() && Instant::now() < until) {
+        while !self.committer.is_finished() || (self.is_in_the_group() && Instant::now() < until) {
             // Its fatal errors concern nobody either.
             drop(self.consumer.poll(ENDING_LOOK));
         }
@@ -73,9 +74,11 @@ impl Joined {
         drop(self.consumer);
     }
 
-    /// Whether a revocation is still to run in `poll`: behind the end of the client it would run too, and nobody would say goodbye.
-    fn is_assigned(&self) -> bool {
-        self.consumer.assignment().is_ok_and(|all| all.count() > 0)
+    /// Whether the end of its subscription still waits for a rebalance, or a revocation for `poll`: both would come behind the end of the
+    /// client too, and nobody would say goodbye.
+    fn is_in_the_group(&self) -> bool {
+        let some = |all: Result<TopicPartitionList, KafkaError>| all.is_ok_and(|all| all.count() > 0);
+        some(self.consumer.assignment()) || some(self.consumer.subscription())
     }
 }
 
@@ -127,12 +130,14 @@ impl Poller {
     }
 
     /// Joins anew with another client where this one cannot reach the group any more. What it owned is lost, and the group gives it out
-    /// again when the old client's session is over. Where there is no other client this one goes on: it may hear of a broker after all.
+    /// again when the old client's session is over, since the new one has no name: under the old one's the group might give it to others at
+    /// once, while what was cut here is still at work (I12). Where there is no other client this one goes on: it may hear of a broker after all.
     fn look_for_brokers(&mut self, now: Instant) {
         if !self.joined.consumer.context().knows_no_broker() || !self.replacements.is_due(now) {
             return;
         }
-        let (new, commits) = match Joined::new(&self.shared, &self.config) {
+        let nameless = KafkaConfig { group_instance_id: None, ..self.config.clone() };
+        let (new, commits) = match Joined::new(&self.shared, &nameless) {
             Ok(new) => new,
             Err(error) => {
                 tracing::error!(target: "mailrail_log::kafka", group = self.shared.group, %error, "a member knows no broker any more, and there is no new client for it; trying again");

@@ -12,14 +12,25 @@ const PAUSE_MAX: Duration = Duration::from_secs(600);
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// When a client may be replaced.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Replacements {
+    pause_max: Duration,
     /// When it was, and the pause since then.
     last: Option<(Instant, Duration)>,
     not_before: Option<Instant>,
 }
 
+impl Default for Replacements {
+    fn default() -> Self {
+        Self::with_pauses_up_to(PAUSE_MAX)
+    }
+}
+
 impl Replacements {
+    pub(super) fn with_pauses_up_to(pause_max: Duration) -> Self {
+        Self { pause_max, last: None, not_before: None }
+    }
+
     /// Whether the client may be replaced now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.not_before.is_none_or(|at| at <= now)
@@ -28,7 +39,7 @@ impl Replacements {
     /// It was. In a row are those of which the later client did not live twice as long as it had to.
     pub(super) fn replaced(&mut self, now: Instant) {
         let pause = match self.last {
-            Some((at, pause)) if now < at + pause * 2 => (pause * 2).min(PAUSE_MAX),
+            Some((at, pause)) if now < at + pause * 2 => (pause * 2).min(self.pause_max),
             _ => PAUSE,
         };
         self.last = Some((now, pause));

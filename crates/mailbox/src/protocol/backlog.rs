@@ -160,7 +160,7 @@ impl Protocol {
         keep
     }
 
-    /// Drops the content at hand of a backlog whose time is far off, or that is not the next to go.
+    /// Drops the content at hand of a backlog whose time is far off, that is not the next to go, or that others need the room of.
     pub(super) fn drop_content(&mut self, mailbox: &MailboxKey) {
         let Some(lane) = self.lanes.get_mut(mailbox) else { return };
         let idle = lane.ahead.iter().all(|ahead| matches!(ahead.turn, Turn::Queued { .. }));

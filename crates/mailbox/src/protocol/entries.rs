@@ -190,6 +190,7 @@ impl Protocol {
             hold: aside.head.hold,
             running: false,
             is_ready: false,
+            has_turn: false,
             saving: 0,
             key: None,
             traits,

@@ -56,6 +56,8 @@ pub(super) struct LiveAside {
     pub(super) running: bool,
     /// It is among those that may start.
     pub(super) is_ready: bool,
+    /// As of a mailbox: it waits for its content only.
+    pub(super) has_turn: bool,
     /// Entries about it that were not read back yet (I13).
     pub(super) saving: usize,
     /// What it is about, and how its mailbox is drained; known once its content was at hand.
@@ -376,6 +378,7 @@ impl Protocol {
                 hold: stood.head.hold,
                 running: false,
                 is_ready: false,
+                has_turn: false,
                 saving: 0,
                 key: None,
                 traits,

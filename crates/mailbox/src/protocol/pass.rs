@@ -28,8 +28,7 @@ impl Protocol {
     }
 
     /// The same for every recipient. To be called now and then: a recipient may have more too when others take less, of which nobody tells.
-    /// `is_slow`: whether nothing of a recipient has ended for [`PARK_AFTER`](super::PARK_AFTER), anywhere in the process, although
-    /// attempts run.
+    /// `is_slow`: whether what runs of a recipient, anywhere in the process, has mostly run for [`PARK_AFTER`](super::PARK_AFTER).
     pub fn call_all(&mut self, now: Timestamp, is_slow: impl FnMut(&str) -> bool) {
         if self.stopping {
             // What was parked now would stand behind the last word.
@@ -50,20 +49,23 @@ impl Protocol {
             return;
         }
         let waiting: Vec<Item> = self.passed_over.items_of(is_slow).cloned().collect();
-        for item in waiting {
-            if let Item::Mailbox(mailbox) = &item
-                && is_pressed
+        for item in waiting.iter().filter(|_| is_pressed) {
+            if let Item::Mailbox(mailbox) = item
                 && self.lanes.get(mailbox).is_some_and(|lane| !lane.queue.is_empty())
             {
                 self.block(mailbox, Hold { reason: HoldReason::Slow, until: now });
             }
-            if self.is_content_pressed() {
-                self.drop_content_of(&item);
+        }
+        // From the end: whose turn is next keeps what it needs for it.
+        for item in waiting.iter().rev() {
+            if !self.is_content_pressed() {
+                break;
             }
+            self.drop_content_of(item);
         }
     }
 
-    /// Whether more than half of the room for content is used: not by what waits for slow recipients.
+    /// Whether more than half of the room for content is used. The rest is not for what waits for slow recipients.
     fn is_content_pressed(&self) -> bool {
         self.content * 2 > self.config.content_max
     }
@@ -87,14 +89,18 @@ impl Protocol {
 
     /// Something may start when its turn comes.
     pub(super) fn push_ready(&mut self, priority: u8, item: Item) {
-        let behind = match &item {
-            Item::Mailbox(mailbox) => self.passed_over.behind(mailbox.recipient()),
+        let (recipient, has_turn) = match &item {
+            Item::Mailbox(mailbox) => {
+                let lane = self.lanes.get_mut(mailbox);
+                (mailbox.recipient(), lane.is_some_and(|lane| std::mem::take(&mut lane.has_turn)))
+            }
             Item::Aside(source) => {
                 let Some(aside) = self.asides.get_mut(source).filter(|aside| !aside.is_ready) else { return };
                 aside.is_ready = true;
-                self.passed_over.behind(aside.mailbox.recipient())
+                (aside.mailbox.recipient(), std::mem::take(&mut aside.has_turn))
             }
         };
+        let behind = self.passed_over.behind(recipient).filter(|_| !has_turn);
         behind.unwrap_or(&mut self.ready).push(priority, item);
     }
 

@@ -23,6 +23,9 @@ pub struct Started {
     pub condemned: bool,
 }
 
+/// Whose content is read in one go for places of a recipient. One of them goes with each place: more would take up room.
+const READ_AHEAD_MAX: usize = 8;
+
 /// Where the next delivery of what is ready stands.
 #[derive(Clone, Copy)]
 pub(super) enum Candidate {
@@ -61,6 +64,7 @@ impl Protocol {
         now: Timestamp,
         mut may_go: impl FnMut(&MailboxKey) -> bool,
     ) -> Option<Started> {
+        let mut unread = 0;
         while let Some((priority, item)) = self.ready.pop() {
             let Some(mailbox) = self.mailbox_of(&item) else {
                 if let Some(recipient) = self.passed_over.is_gone(&item) {
@@ -76,8 +80,9 @@ impl Protocol {
             let was_called = self.passed_over.went(mailbox.recipient(), &item);
             let started =
                 candidate.and_then(|candidate| self.start_candidate(candidate, &item, &mailbox, now));
+            unread += usize::from(matches!(candidate, Some(Candidate::Unread)));
             // It may go: so may the next of its recipient. One that was called and has nothing to start gives its turn on.
-            if candidate.is_some() || was_called {
+            if (candidate.is_some() && unread < READ_AHEAD_MAX) || (candidate.is_none() && was_called) {
                 self.call(mailbox.recipient());
             }
             if let Some(mut started) = started {
@@ -149,12 +154,12 @@ impl Protocol {
         match item {
             Item::Mailbox(mailbox) => {
                 let lane = self.lane(mailbox);
-                (lane.is_ready, lane.wants) = (false, true);
+                (lane.is_ready, lane.wants, lane.has_turn) = (false, true, true);
                 self.wanting.insert(mailbox.clone());
             }
             Item::Aside(source) => {
                 let Some(aside) = self.asides.get_mut(source) else { return };
-                aside.is_ready = false;
+                (aside.is_ready, aside.has_turn) = (false, true);
                 self.wanting_asides.insert(aside.content, *source);
             }
         }
