@@ -66,9 +66,8 @@ fn commit(
     let committed = consumer.commit(&list, CommitMode::Sync);
     if committed.as_ref().is_err_and(|it| it.rdkafka_error_code() == Some(RDKafkaErrorCode::FencedInstanceId))
     {
-        // Another member has our name, and owns everything already. The poll thread may wait for an owner just now.
-        shared.lose_all();
-        shared.stop(true);
+        // The poll thread hears of it too, but may wait for an owner just now.
+        shared.fence();
     }
     committed.map_err(|error| match error.rdkafka_error_code() {
         // The coordinator does not know us any more, or knows a later us.

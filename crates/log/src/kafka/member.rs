@@ -99,6 +99,8 @@ pub(super) struct Poller {
     config: KafkaConfig,
     joined: Joined,
     replacements: Replacements,
+    /// When one that lost its name has rested for long enough.
+    rested: Option<Instant>,
 }
 
 impl Poller {
@@ -107,13 +109,15 @@ impl Poller {
         let (joined, commits) = Joined::new(shared, config)?;
         shared.commit_through(Some(commits));
         let replacements = Replacements::default();
-        Ok(Self { shared: shared.clone(), config: config.clone(), joined, replacements })
+        Ok(Self { shared: shared.clone(), config: config.clone(), joined, replacements, rested: None })
     }
 
     /// The poll thread: rebalances run inside `poll`.
     pub(super) fn run(mut self) {
         while !self.shared.leaving.load(Ordering::Acquire) {
-            self.look_for_brokers(Instant::now());
+            let now = Instant::now();
+            self.rest_when_fenced(now);
+            self.look_for_brokers(now);
             poll_once(&self.shared, &self.joined.consumer);
         }
         let Self { shared, joined, .. } = self;
@@ -129,11 +133,22 @@ impl Poller {
         shared.stage.send_replace(Stage::Left);
     }
 
+    /// Who lost its name rests for a session before it leaves. Its process ends then, and when it is started again it takes the name back. At
+    /// once, the two would put each other out every second, and each time would count as a death of what was under way (I16).
+    fn rest_when_fenced(&mut self, now: Instant) {
+        if self.shared.is_fenced() && now >= *self.rested.get_or_insert(now + self.config.session_timeout) {
+            self.shared.stop(true);
+        }
+    }
+
     /// Joins anew with another client where this one cannot reach the group any more. What it owned is lost, and the group gives it out
     /// again when the old client's session is over, since the new one has no name: under the old one's the group might give it to others at
     /// once, while what was cut here is still at work (I12). Where there is no other client this one goes on: it may hear of a broker after all.
     fn look_for_brokers(&mut self, now: Instant) {
-        if !self.joined.consumer.context().knows_no_broker() || !self.replacements.is_due(now) {
+        if !self.joined.consumer.context().knows_no_broker()
+            || !self.replacements.is_due(now)
+            || self.shared.is_fenced()
+        {
             return;
         }
         let nameless = KafkaConfig { group_instance_id: None, ..self.config.clone() };
@@ -173,9 +188,10 @@ fn poll_once(shared: &Shared, consumer: &BaseConsumer<Callbacks>) {
         // Everything is paused: a record that was under way when its partition was assigned.
         Some(Ok(_)) => {}
         Some(Err(error)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset) => {}
+        // The error comes once; librdkafka drops what was assigned, and calls nobody.
+        Some(Err(KafkaError::MessageConsumptionFatal(RDKafkaErrorCode::FencedInstanceId))) => shared.fence(),
         Some(Err(error @ KafkaError::MessageConsumptionFatal(_))) => {
             tracing::error!(target: "mailrail_log::kafka", group = shared.group, %error, "the member cannot go on; it leaves");
-            // Librdkafka drops what it was assigned and calls nobody: another member has the name, for example.
             shared.lose_all();
             shared.stop(true);
         }

@@ -63,6 +63,8 @@ pub(super) struct Shared {
     pub(super) events: Mutex<Option<mpsc::Sender<GroupEvent>>>,
     pub(super) commits: Mutex<Option<mpsc::Sender<Request>>>,
     pub(super) leaving: AtomicBool,
+    /// Another member has our name.
+    fenced: AtomicBool,
     /// Leave without asking the owner.
     pub(super) at_once: AtomicBool,
     pub(super) stage: watch::Sender<Stage>,
@@ -85,6 +87,7 @@ impl Shared {
             events: Mutex::new(Some(events)),
             commits: Mutex::default(),
             leaving: AtomicBool::new(false),
+            fenced: AtomicBool::new(false),
             at_once: AtomicBool::new(false),
             stage: watch::Sender::new(Stage::Member),
             release_wait: config.release_wait(),
@@ -145,6 +148,18 @@ impl Shared {
     pub(super) fn lose_all(&self) {
         let owned: Vec<u32> = self.ownership().owned.keys().copied().collect();
         self.lose(&owned);
+    }
+
+    /// Another member took our name, and owns everything already.
+    pub(super) fn fence(&self) {
+        if !self.fenced.swap(true, Ordering::AcqRel) {
+            tracing::error!(target: "mailrail_log::kafka", group = self.group, "name_taken: another process joined the group under the name of this one (log.kafka.group_instance_id), which has lost its partitions and ends when a session is over; give each process a name of its own");
+            self.lose_all();
+        }
+    }
+
+    pub(super) fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::Acquire)
     }
 
     /// Where commits go from now on.

@@ -68,8 +68,8 @@ pub(crate) struct KafkaSettings {
     pub(crate) delivery_timeout: Duration,
     /// Whom this process stands for in its groups, over its restarts: the UID of its pod, for example, which the chart gives. A process
     /// that dies and comes back under the same name has its partitions again at once, and holds nobody up; without a name the group
-    /// waits until the session of the one that died is over. No two processes that run at the same time may have the same: they would put
-    /// each other out again and again. Letters, digits, `.`, `_` and `-`, at most 249.
+    /// waits until the session of the one that died is over. No two processes that run at the same time may have the same: the later one
+    /// takes the partitions of the other, which says `name_taken` and ends after a session. Letters, digits, `.`, `_` and `-`, at most 249.
     pub(crate) group_instance_id: Option<String>,
     /// After this long without a heartbeat the group gives a member's partitions to others. Must leave room for
     /// `deliver.attempt_timeout`.

@@ -171,6 +171,29 @@ fn a_client_whose_last_commit_gets_no_answer_leaves_the_group_meanwhile() {
     rig.end();
 }
 
+/// I16: started again, its process would take the name back, and put the other one out.
+#[test]
+fn i16_who_lost_its_name_owns_nothing_and_rests_for_a_session_before_it_leaves() {
+    let mut rig = Rig::new();
+    rig.assigned();
+    rig.shared.fence();
+    rig.shared.fence();
+    assert!(matches!(rig.event(), GroupEvent::Lost { partitions } if partitions.len() == 2));
+    assert!(rig.events.try_recv().is_err(), "told once");
+    let (now, session) = (Instant::now(), rig.poller.config.session_timeout);
+    rig.forget();
+    let client = rig.client();
+    for at in [now, now + session - Duration::from_millis(1)] {
+        rig.poller.rest_when_fenced(at);
+        rig.poller.look_for_brokers(at);
+        assert!(!rig.shared.leaving.load(Ordering::Acquire), "it rests");
+    }
+    assert_eq!(rig.client(), client, "nor does it join anew");
+    rig.poller.rest_when_fenced(now + session);
+    assert!(rig.shared.leaving.load(Ordering::Acquire));
+    rig.end();
+}
+
 #[test]
 fn nothing_of_a_member_stays_when_no_thread_polls_it() {
     let rig = Rig::new();
