@@ -8,6 +8,8 @@ mod socket;
 use std::collections::BTreeMap;
 use std::net::TcpListener as StdListener;
 use std::path::Path;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use mailrail_demo::receiver::ReceiverHandle;
@@ -26,6 +28,10 @@ pub(crate) const PARTITIONS: u32 = 4;
 pub(crate) const TENANTS: [&str; 2] = ["acme", "globex"];
 /// Longest wait for anything that must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Below what Linux gives to connections (32768 and more), and below the services of `tests/services`.
+const FIRST_PORT: u16 = 10_000;
+const PORTS_MAX: u16 = 9_000;
 
 /// Where the parts of an installation are.
 pub(crate) enum Place {
@@ -48,8 +54,12 @@ pub(crate) struct Rig {
     folder: tempfile::TempDir,
 }
 
+/// A port that nobody has, given once. It is none of those that the kernel gives to connections: one of these could take it before its
+/// process does.
 pub(crate) fn free_port() -> u16 {
-    StdListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
+    static TURN: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(rand::random_range(0..PORTS_MAX)));
+    let mut all = (0..PORTS_MAX).map(|_| FIRST_PORT + TURN.fetch_add(1, Ordering::Relaxed) % PORTS_MAX);
+    all.find(|port| StdListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }
 
 impl Rig {
