@@ -99,10 +99,8 @@ impl World<'_> {
             return Some(Hold { reason: HoldReason::Paused, until: self.now.plus(PAUSED) });
         }
         let limited = self.plan.receivers[plan.endpoint].limited;
-        // What kills its process is mostly found out when all other trouble is over. Less often then: the protocol waits twice as long each
-        // time that it may not go (SUSPECT_PAUSE), and the end of a run must not come before it may.
-        let of_poison = if self.calm { limited / 4.0 } else { limited };
-        let is_limited = if poison { self.chance.happens(of_poison) } else { self.faulty(limited) };
+        // What kills its process is mostly found out when all other trouble is over.
+        let is_limited = if poison { self.chance.happens(limited) } else { self.faulty(limited) };
         if !is_limited {
             return None;
         }

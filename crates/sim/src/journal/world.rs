@@ -69,8 +69,9 @@ pub(super) struct World<'a> {
     pub(super) trace: Trace<'a>,
 }
 
-/// How long after the trouble everything must be done.
-const CALM_MAX: std::time::Duration = std::time::Duration::from_mins(30);
+/// How long after the trouble everything must be done. A delivery under suspicion that chance holds many times in a row waits twice as long each
+/// time, up to minutes.
+const CALM_MAX: std::time::Duration = std::time::Duration::from_mins(120);
 /// How long it stays watched when all is done: the last snapshot, commit and trim.
 const REST: std::time::Duration = std::time::Duration::from_mins(2);
 /// Most events of a run.
