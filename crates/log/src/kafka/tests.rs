@@ -23,7 +23,8 @@ fn cluster(partitions: i32) -> MockCluster<'static, DefaultProducerContext> {
     cluster
 }
 
-fn config(brokers: &str) -> KafkaConfig {
+/// For a cluster of one broker.
+pub(super) fn config(brokers: &str) -> KafkaConfig {
     KafkaConfig { replication_factor: 1, min_insync_replicas: 1, ..KafkaConfig::new(brokers) }
 }
 

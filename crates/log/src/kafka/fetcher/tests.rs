@@ -9,6 +9,7 @@ use crate::Offset;
 use crate::kafka::brokers::REPORTS_OF_FORGOTTEN;
 use crate::kafka::producer::Appender;
 use crate::kafka::readers::KafkaReaders;
+use crate::kafka::tests::config;
 use crate::{NewRecord, Reader, Readers};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,11 +27,7 @@ impl Rig {
     fn new() -> Self {
         let cluster = MockCluster::new(1).expect("mock cluster");
         cluster.create_topic("t", 1, 1).expect("topic");
-        let config = KafkaConfig {
-            replication_factor: 1,
-            min_insync_replicas: 1,
-            ..KafkaConfig::new(&cluster.bootstrap_servers())
-        };
+        let config = config(&cluster.bootstrap_servers());
         let readers = KafkaReaders::new(&config).expect("readers");
         let set = readers.set().clone();
         // From here on the set has no thread but this one.

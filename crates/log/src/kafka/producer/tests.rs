@@ -4,6 +4,7 @@ use rdkafka::mocking::MockCluster;
 
 use super::*;
 use crate::kafka::brokers::REPORTS_OF_FORGOTTEN;
+use crate::kafka::tests::config;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -35,11 +36,7 @@ fn forget(appender: &Appender) {
 async fn x08_a_producer_that_knows_no_broker_is_replaced() {
     let cluster = MockCluster::new(1).expect("mock cluster");
     cluster.create_topic("t", 1, 1).expect("topic");
-    let config = KafkaConfig {
-        replication_factor: 1,
-        min_insync_replicas: 1,
-        ..KafkaConfig::new(&cluster.bootstrap_servers())
-    };
+    let config = config(&cluster.bootstrap_servers());
     let appender = Appender::new(&config).expect("appender");
     let record = [NewRecord::default()];
     assert_eq!(appender.append("t", 0, &record).await.expect("appended"), [0]);
